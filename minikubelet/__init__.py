@@ -1,0 +1,7 @@
+"""minikubelet: a kubelet in Python.
+
+`agent` plugs the rooms together; `syncloop`, `pods.worker`, `lifecycle.actions`, `pods.sync` and
+`cri.services` are the way of a pod from manifest to process, in reading order.
+"""
+
+__version__ = "0.1.0"

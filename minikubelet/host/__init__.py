@@ -1,0 +1,1 @@
+"""The machine: one door each to subprocesses, mounts, cgroups, namespaces and the clock."""

@@ -1,0 +1,1 @@
+"""What people see of the agent: structured logs, the event recorder, the per-pod timeline."""
