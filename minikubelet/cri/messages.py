@@ -4,6 +4,7 @@ Everyone else imports them from here, so that a change of the generated package 
 package's own `__init__` pulls grpc in; that is its business, no code here depends on it.
 """
 
+from cri_api.v1 import api_pb2 as v1  # noqa: F401  requests and replies, for the client only
 from cri_api.v1.api_pb2 import (  # noqa: F401  names to import from here
     CONTAINER,
     CONTAINER_CREATED,
@@ -32,6 +33,7 @@ from cri_api.v1.api_pb2 import (  # noqa: F401  names to import from here
     DNSConfig,
     ExecSyncResponse,
     HugepageLimit,
+    IDMapping,
     Image,
     ImageFilter,
     ImageSpec,
