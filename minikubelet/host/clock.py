@@ -5,7 +5,6 @@ works in tests and a jump of the wall clock changes no deadline. Wall time is fo
 """
 
 import time
-from datetime import UTC, datetime
 from typing import Protocol
 
 import anyio
@@ -31,8 +30,3 @@ class SystemClock:
     def wall_ns(self) -> int:
         """Return Unix nanoseconds."""
         return time.time_ns()
-
-
-def rfc3339(wall_ns: int) -> str:
-    """Return an API timestamp: UTC, whole seconds."""
-    return datetime.fromtimestamp(wall_ns // 1_000_000_000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -31,6 +31,8 @@ class ContainerRecord:
     created_at: int = 0
     started_at: int = 0
     finished_at: int = 0
+    finished_mono: float = 0.0
+    """`finished_at` as monotonic seconds, converted once when the exit was first seen."""
     exit_code: int = 0
     reason: str = ""
     message: str = ""

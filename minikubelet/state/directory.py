@@ -1,0 +1,84 @@
+"""Versioned JSON documents in folders: written whole by rename, read leniently.
+
+Writes of one document never overtake each other; a document that can't be read is set aside beside
+its name (`.bad`) and reported, it never stops the agent.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import structlog
+
+VERSION = 1
+
+
+class StateDirectory:
+    """Documents by subject (a folder) and name (a file)."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._locks: dict[tuple[str, str], anyio.Lock] = {}
+        self._log = structlog.get_logger("state")
+
+    @property
+    def root(self) -> Path:
+        """The folder, 0700."""
+        return self._root
+
+    async def save(self, subject: str, name: str, document: Mapping[str, Any]) -> None:
+        """Replace one document. Raises OSError when the disk refuses."""
+        async with self._lock(subject, name):
+            await anyio.to_thread.run_sync(self._write, subject, name, document)
+
+    async def delete(self, subject: str, name: str) -> None:
+        """Remove one document; it may be absent."""
+        async with self._lock(subject, name):
+            path = self._path(subject, name)
+            await anyio.to_thread.run_sync(lambda: path.unlink(missing_ok=True))
+        self._locks.pop((subject, name), None)
+
+    async def load(self, subject: str) -> dict[str, dict[str, Any]]:
+        """Return all documents of a subject by name."""
+        return await anyio.to_thread.run_sync(self._read_all, subject)
+
+    def _lock(self, subject: str, name: str) -> anyio.Lock:
+        return self._locks.setdefault((subject, name), anyio.Lock())
+
+    def _path(self, subject: str, name: str) -> Path:
+        return self._root / subject / f"{name}.json"
+
+    def _write(self, subject: str, name: str, document: Mapping[str, Any]) -> None:
+        path = self._path(subject, name)
+        if not path.parent.is_dir():
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._root.chmod(0o700)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+        temporary = path.with_suffix(".tmp")
+        text = json.dumps({"version": VERSION} | dict(document), indent=1, sort_keys=False)
+        temporary.touch(mode=0o600)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.rename(path)
+
+    def _read_all(self, subject: str) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for path in sorted((self._root / subject).glob("*.json")):
+            try:
+                document = _checked(json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self._log.warning(
+                    "cannot read a state file, it is set aside", path=str(path), error=str(error)
+                )
+                path.rename(path.with_suffix(".bad"))
+                continue
+            found[path.stem] = document
+        return found
+
+
+def _checked(document: dict[str, Any]) -> dict[str, Any]:
+    if document["version"] > VERSION:
+        raise ValueError(f"version {document['version']} is newer than {VERSION}")
+    return document

@@ -1,0 +1,111 @@
+"""What must outlive the agent about one pod, as one document.
+
+Holds the accepted pod, its last status, postStart hooks that haven't ended, and the deadline of a
+termination under way. `pods.worker` writes it, `pods.recovery` reads it at start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from minikubelet.api.pod import Pod
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
+from minikubelet.state.directory import StateDirectory
+
+SUBJECT = "pods"
+NO_STATUS = PodStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """A termination begun: the wall-clock end of its grace, and what it says of the pod."""
+
+    deadline_ns: int
+    removed: bool
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodMemory:
+    """One pod's document."""
+
+    record: PodRecord
+    source: str
+    status: PodStatus = NO_STATUS
+    sandbox_id: str = ""
+    completed_init: frozenset[str] = frozenset()
+    pending_hooks: Mapping[str, str] = field(default_factory=dict)
+    """Container id to container name: started, its postStart hook not known to have ended."""
+    termination: Termination | None = None
+
+
+class PodMemories:
+    """The documents of all pods."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory = directory
+
+    async def save(self, memory: PodMemory) -> None:
+        """Write one pod's document."""
+        ending = memory.termination
+        document: dict[str, Any] = {
+            "source": memory.source,
+            "origin": memory.record.origin,
+            "pod": memory.record.raw,
+            "status": msgspec.to_builtins(memory.status),
+            "sandboxID": memory.sandbox_id,
+            "completedInitContainers": sorted(memory.completed_init),
+            "pendingPostStartHooks": dict(memory.pending_hooks),
+        }
+        if ending is not None:
+            document["termination"] = {
+                "deadlineUnixNano": ending.deadline_ns,
+                "removed": ending.removed,
+                "phase": ending.phase,
+                "reason": ending.reason,
+                "message": ending.message,
+            }
+        await self._directory.save(SUBJECT, memory.record.uid, document)
+
+    async def forget(self, uid: str) -> None:
+        """Remove one pod's document."""
+        await self._directory.delete(SUBJECT, uid)
+
+    async def load(self) -> dict[str, PodMemory]:
+        """Return every pod's document by uid; one that doesn't decode is left out."""
+        memories = {}
+        for uid, document in (await self._directory.load(SUBJECT)).items():
+            memory = _decode(document)
+            if memory is not None:
+                memories[uid] = memory
+        return memories
+
+
+def _decode(document: Mapping[str, Any]) -> PodMemory | None:
+    try:
+        raw = document["pod"]
+        ending = document.get("termination")
+        return PodMemory(
+            record=PodRecord(msgspec.convert(raw, Pod), raw, document.get("origin", "")),
+            source=document.get("source", ""),
+            status=msgspec.convert(document.get("status", {}), PodStatus),
+            sandbox_id=document.get("sandboxID", ""),
+            completed_init=frozenset(document.get("completedInitContainers", ())),
+            pending_hooks=dict(document.get("pendingPostStartHooks", {})),
+            termination=None
+            if ending is None
+            else Termination(
+                ending["deadlineUnixNano"],
+                ending["removed"],
+                ending.get("phase", ""),
+                ending.get("reason", ""),
+                ending.get("message", ""),
+            ),
+        )
+    except (msgspec.ValidationError, KeyError, TypeError):
+        return None
