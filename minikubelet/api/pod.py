@@ -17,14 +17,14 @@ Quantity = str | int | float
 IntOrString = int | str
 
 
-class ObjectFieldSelector(APIStruct):
+class ObjectFieldSelector(APIStruct, frozen=True):
     """A field of the pod itself."""
 
     field_path: str = ""
     api_version: str = ""
 
 
-class ResourceFieldSelector(APIStruct):
+class ResourceFieldSelector(APIStruct, frozen=True):
     """A resource of a container."""
 
     resource: str = ""
@@ -32,7 +32,7 @@ class ResourceFieldSelector(APIStruct):
     divisor: Quantity | None = None
 
 
-class KeySelector(APIStruct):
+class KeySelector(APIStruct, frozen=True):
     """One key of a ConfigMap or Secret."""
 
     key: str = ""
@@ -40,7 +40,7 @@ class KeySelector(APIStruct):
     optional: bool | None = None
 
 
-class FileKeySelector(APIStruct):
+class FileKeySelector(APIStruct, frozen=True):
     """One variable of an env file inside a volume (gate EnvFiles)."""
 
     volume_name: str = ""
@@ -49,7 +49,7 @@ class FileKeySelector(APIStruct):
     optional: bool | None = None
 
 
-class EnvVarSource(APIStruct):
+class EnvVarSource(APIStruct, frozen=True):
     """Where a variable's value comes from; exactly one is set."""
 
     field_ref: ObjectFieldSelector | None = None
@@ -59,7 +59,7 @@ class EnvVarSource(APIStruct):
     file_key_ref: FileKeySelector | None = None
 
 
-class EnvVar(APIStruct):
+class EnvVar(APIStruct, frozen=True):
     """One environment variable."""
 
     name: str = ""
@@ -67,14 +67,14 @@ class EnvVar(APIStruct):
     value_from: EnvVarSource | None = None
 
 
-class EnvSource(APIStruct):
+class EnvSource(APIStruct, frozen=True):
     """The name of a ConfigMap or Secret whose keys become variables."""
 
     name: str = ""
     optional: bool | None = None
 
 
-class EnvFromSource(APIStruct):
+class EnvFromSource(APIStruct, frozen=True):
     """All keys of an object as variables."""
 
     prefix: str = ""
@@ -82,7 +82,7 @@ class EnvFromSource(APIStruct):
     secret_ref: EnvSource | None = None
 
 
-class ContainerPort(APIStruct):
+class ContainerPort(APIStruct, frozen=True):
     """A port the container listens on; hostPort publishes it."""
 
     container_port: int = 0
@@ -92,7 +92,7 @@ class ContainerPort(APIStruct):
     host_ip: str = ""
 
 
-class VolumeMount(APIStruct):
+class VolumeMount(APIStruct, frozen=True):
     """A volume made visible inside a container."""
 
     name: str = ""
@@ -104,14 +104,14 @@ class VolumeMount(APIStruct):
     mount_propagation: str | None = None
 
 
-class VolumeDevice(APIStruct):
+class VolumeDevice(APIStruct, frozen=True):
     """A block volume made visible inside a container."""
 
     name: str = ""
     device_path: str = ""
 
 
-class ResourceRequirements(APIStruct):
+class ResourceRequirements(APIStruct, frozen=True):
     """Requests and limits by resource name; quantities as written."""
 
     limits: Mapping[str, Quantity] = {}
@@ -119,20 +119,20 @@ class ResourceRequirements(APIStruct):
     claims: tuple[Any, ...] = ()
 
 
-class ExecAction(APIStruct):
+class ExecAction(APIStruct, frozen=True):
     """A command run inside the container, without a shell."""
 
     command: tuple[str, ...] = ()
 
 
-class HTTPHeader(APIStruct):
+class HTTPHeader(APIStruct, frozen=True):
     """A request header."""
 
     name: str = ""
     value: str = ""
 
 
-class HTTPGetAction(APIStruct):
+class HTTPGetAction(APIStruct, frozen=True):
     """A GET request from the node."""
 
     port: IntOrString = 0
@@ -142,27 +142,27 @@ class HTTPGetAction(APIStruct):
     http_headers: tuple[HTTPHeader, ...] = ()
 
 
-class TCPSocketAction(APIStruct):
+class TCPSocketAction(APIStruct, frozen=True):
     """A TCP connection from the node."""
 
     port: IntOrString = 0
     host: str = ""
 
 
-class GRPCAction(APIStruct):
+class GRPCAction(APIStruct, frozen=True):
     """A grpc.health.v1 Check from the node."""
 
     port: int = 0
     service: str | None = None
 
 
-class SleepAction(APIStruct):
+class SleepAction(APIStruct, frozen=True):
     """Wait that many seconds."""
 
     seconds: int = 0
 
 
-class LifecycleHandler(APIStruct):
+class LifecycleHandler(APIStruct, frozen=True):
     """A hook; exactly one action is set."""
 
     exec: ExecAction | None = None
@@ -171,7 +171,7 @@ class LifecycleHandler(APIStruct):
     sleep: SleepAction | None = None
 
 
-class Lifecycle(APIStruct):
+class Lifecycle(APIStruct, frozen=True):
     """A container's hooks."""
 
     post_start: LifecycleHandler | None = None
@@ -179,7 +179,7 @@ class Lifecycle(APIStruct):
     stop_signal: str | None = None
 
 
-class Probe(APIStruct):
+class Probe(APIStruct, frozen=True):
     """A check repeated on a schedule; durations in seconds."""
 
     exec: ExecAction | None = None
@@ -194,7 +194,7 @@ class Probe(APIStruct):
     termination_grace_period_seconds: int | None = None
 
 
-class SELinuxOptions(APIStruct):
+class SELinuxOptions(APIStruct, frozen=True):
     """SELinux context."""
 
     user: str = ""
@@ -203,28 +203,28 @@ class SELinuxOptions(APIStruct):
     level: str = ""
 
 
-class SeccompProfile(APIStruct):
+class SeccompProfile(APIStruct, frozen=True):
     """RuntimeDefault, Unconfined or Localhost with a profile below the seccomp root."""
 
     type: str = ""
     localhost_profile: str | None = None
 
 
-class AppArmorProfile(APIStruct):
+class AppArmorProfile(APIStruct, frozen=True):
     """As SeccompProfile, for AppArmor."""
 
     type: str = ""
     localhost_profile: str | None = None
 
 
-class Capabilities(APIStruct):
+class Capabilities(APIStruct, frozen=True):
     """Capabilities added to and dropped from the runtime's default set, without CAP_."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
 
-class SecurityContext(APIStruct):
+class SecurityContext(APIStruct, frozen=True):
     """A container's security settings; set fields win over the pod's."""
 
     capabilities: Capabilities | None = None
@@ -241,14 +241,14 @@ class SecurityContext(APIStruct):
     app_armor_profile: AppArmorProfile | None = None
 
 
-class Sysctl(APIStruct):
+class Sysctl(APIStruct, frozen=True):
     """A kernel parameter of the pod's namespaces."""
 
     name: str = ""
     value: str = ""
 
 
-class PodSecurityContext(APIStruct):
+class PodSecurityContext(APIStruct, frozen=True):
     """Security settings of the pod, inherited by its containers."""
 
     se_linux_options: SELinuxOptions | None = None
@@ -266,28 +266,28 @@ class PodSecurityContext(APIStruct):
     se_linux_change_policy: str | None = None
 
 
-class ContainerRestartRuleOnExitCodes(APIStruct):
+class ContainerRestartRuleOnExitCodes(APIStruct, frozen=True):
     """Matches an exit code: operator In or NotIn."""
 
     operator: str = ""
     values: tuple[int, ...] = ()
 
 
-class ContainerRestartRule(APIStruct):
+class ContainerRestartRule(APIStruct, frozen=True):
     """What happens on a matching exit: Restart or RestartAllContainers."""
 
     action: str = ""
     exit_codes: ContainerRestartRuleOnExitCodes | None = None
 
 
-class ContainerResizePolicy(APIStruct):
+class ContainerResizePolicy(APIStruct, frozen=True):
     """Whether resizing a resource restarts the container."""
 
     resource_name: str = ""
     restart_policy: str = ""
 
 
-class Container(APIStruct):
+class Container(APIStruct, frozen=True):
     """A container; init containers and (with target) ephemeral ones have the same shape."""
 
     name: str = ""
@@ -323,21 +323,21 @@ class Container(APIStruct):
         return self.restart_policy == "Always"
 
 
-class EmptyDirVolumeSource(APIStruct):
+class EmptyDirVolumeSource(APIStruct, frozen=True):
     """A folder that lives as long as the pod; medium Memory is a tmpfs."""
 
     medium: str = ""
     size_limit: Quantity | None = None
 
 
-class HostPathVolumeSource(APIStruct):
+class HostPathVolumeSource(APIStruct, frozen=True):
     """A path of the node."""
 
     path: str = ""
     type: str | None = None
 
 
-class DownwardAPIVolumeFile(APIStruct):
+class DownwardAPIVolumeFile(APIStruct, frozen=True):
     """One file of a downwardAPI volume."""
 
     path: str = ""
@@ -346,14 +346,14 @@ class DownwardAPIVolumeFile(APIStruct):
     mode: int | None = None
 
 
-class DownwardAPIVolumeSource(APIStruct):
+class DownwardAPIVolumeSource(APIStruct, frozen=True):
     """Pod fields as files."""
 
     items: tuple[DownwardAPIVolumeFile, ...] = ()
     default_mode: int | None = None
 
 
-class Volume(APIStruct):
+class Volume(APIStruct, frozen=True):
     """A volume: exactly one source is set. Sources kept raw aren't mounted by this agent yet."""
 
     name: str = ""
@@ -389,21 +389,21 @@ class Volume(APIStruct):
     gce_persistent_disk: Any = None
 
 
-class HostAlias(APIStruct):
+class HostAlias(APIStruct, frozen=True):
     """Extra lines of the pod's /etc/hosts."""
 
     ip: str = ""
     hostnames: tuple[str, ...] = ()
 
 
-class PodDNSConfigOption(APIStruct):
+class PodDNSConfigOption(APIStruct, frozen=True):
     """A resolver option."""
 
     name: str = ""
     value: str | None = None
 
 
-class PodDNSConfig(APIStruct):
+class PodDNSConfig(APIStruct, frozen=True):
     """Merged over what dnsPolicy gives."""
 
     nameservers: tuple[str, ...] = ()
@@ -411,13 +411,13 @@ class PodDNSConfig(APIStruct):
     options: tuple[PodDNSConfigOption, ...] = ()
 
 
-class LocalObjectReference(APIStruct):
+class LocalObjectReference(APIStruct, frozen=True):
     """An object of the pod's namespace."""
 
     name: str = ""
 
 
-class Toleration(APIStruct):
+class Toleration(APIStruct, frozen=True):
     """A taint the pod tolerates."""
 
     key: str = ""
@@ -427,19 +427,19 @@ class Toleration(APIStruct):
     toleration_seconds: int | None = None
 
 
-class PodReadinessGate(APIStruct):
+class PodReadinessGate(APIStruct, frozen=True):
     """A foreign condition that Ready waits for."""
 
     condition_type: str = ""
 
 
-class PodOS(APIStruct):
+class PodOS(APIStruct, frozen=True):
     """The operating system the pod is made for."""
 
     name: str = ""
 
 
-class PodSpec(APIStruct):
+class PodSpec(APIStruct, frozen=True):
     """What the pod should be."""
 
     volumes: tuple[Volume, ...] = ()
@@ -483,10 +483,10 @@ class PodSpec(APIStruct):
     resource_claims: tuple[Any, ...] = ()
     resources: ResourceRequirements | None = None
     hostname_override: str | None = None
-    workload_ref: Any = None
+    scheduling_group: Any = None
 
 
-class Pod(APIStruct):
+class Pod(APIStruct, frozen=True):
     """A pod: identity, wish and state."""
 
     api_version: str = "v1"
@@ -510,3 +510,14 @@ class Pod(APIStruct):
         yield from self.spec.init_containers
         yield from self.spec.containers
         yield from self.spec.ephemeral_containers
+
+    def containers_with_paths(self) -> Iterator[tuple[str, Container]]:
+        """Yield every container with its field path (`spec.initContainers[0]`), in spec order."""
+        groups = (
+            ("initContainers", self.spec.init_containers),
+            ("containers", self.spec.containers),
+            ("ephemeralContainers", self.spec.ephemeral_containers),
+        )
+        for name, containers in groups:
+            for index, container in enumerate(containers):
+                yield f"spec.{name}[{index}]", container

@@ -27,6 +27,7 @@ _SUFFIX = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
+_BINARY_STEP = 1024
 _MAX_EXPONENT = 64
 """Beyond this a quantity is nonsense; without a limit `1e999999999` would eat the memory."""
 
@@ -58,3 +59,24 @@ def value(quantity: str | float) -> int:
 def milli(quantity: str | float) -> int:
     """Return thousandths, rounded up: millicores of a cpu quantity."""
     return ceil(parse(quantity) * 1000)
+
+
+def canonical(amount: Fraction, *, binary: bool = False) -> str:
+    """Return an amount as the apiserver prints it: `1500m`, `2k`, with `binary` `128Mi`.
+
+    Below 1024, or where it isn't whole, a binary amount falls back to the decimal form.
+    """
+    if amount == 0:
+        return "0"
+    if binary and abs(amount) >= _BINARY_STEP and amount.denominator == 1:
+        return _scaled(int(amount), _BINARY_STEP, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+    nano = ceil(amount * 10**9)
+    return _scaled(nano, 1000, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E"))
+
+
+def _scaled(number: int, step: int, suffixes: tuple[str, ...]) -> str:
+    index = 0
+    while number % step == 0 and index + 1 < len(suffixes):
+        number //= step
+        index += 1
+    return f"{number}{suffixes[index]}"

@@ -5,13 +5,13 @@ from typing import Any
 from minikubelet.api.base import APIStruct
 
 
-class ContainerStateRunning(APIStruct):
+class ContainerStateRunning(APIStruct, frozen=True):
     """The container's process runs."""
 
     started_at: str | None = None
 
 
-class ContainerStateTerminated(APIStruct):
+class ContainerStateTerminated(APIStruct, frozen=True):
     """The container's process has ended."""
 
     exit_code: int = 0
@@ -23,14 +23,14 @@ class ContainerStateTerminated(APIStruct):
     container_id: str = ""
 
 
-class ContainerStateWaiting(APIStruct):
+class ContainerStateWaiting(APIStruct, frozen=True):
     """The container isn't started; reason is one of the kubelet's (pod-lifecycle facts 3.11)."""
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerState(APIStruct):
+class ContainerState(APIStruct, frozen=True):
     """At most one member is set; none means waiting."""
 
     running: ContainerStateRunning | None = None
@@ -38,7 +38,7 @@ class ContainerState(APIStruct):
     waiting: ContainerStateWaiting | None = None
 
 
-class ContainerStatus(APIStruct):
+class ContainerStatus(APIStruct, frozen=True):
     """State of one container of the spec."""
 
     name: str = ""
@@ -58,7 +58,7 @@ class ContainerStatus(APIStruct):
     stop_signal: str | None = None
 
 
-class PodCondition(APIStruct):
+class PodCondition(APIStruct, frozen=True):
     """One condition; lastTransitionTime moves only when `status` changes."""
 
     type: str = ""
@@ -70,13 +70,13 @@ class PodCondition(APIStruct):
     last_transition_time: str | None = None
 
 
-class PodIP(APIStruct):
+class PodIP(APIStruct, frozen=True):
     """An address of the pod or its host."""
 
     ip: str = ""
 
 
-class PodStatus(APIStruct):
+class PodStatus(APIStruct, frozen=True):
     """State of the pod."""
 
     phase: str = ""
@@ -99,3 +99,4 @@ class PodStatus(APIStruct):
     extended_resource_claim_status: Any = None
     allocated_resources: Any = None
     resources: Any = None
+    node_allocatable_resource_claim_statuses: tuple[Any, ...] = ()
