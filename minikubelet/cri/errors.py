@@ -1,16 +1,18 @@
 """What a runtime can refuse, by what the caller can do about it.
 
-    CRIError                the call failed; `code` is the gRPC status name, `message` the runtime's text
+    CRIError                the call failed; `code` is gRPC's name, `message` the runtime's text
     ├── NotFound            the object doesn't exist: for stop and remove that is success
     ├── AlreadyExists       the name is taken or reserved: list before trying again
     ├── DeadlineExceeded    no answer in time; the call may still succeed: list before trying again
     ├── Unavailable         the runtime isn't there (socket gone, restarting): wait and try again
     └── Unimplemented       the runtime lacks this ability: never try again
+
+Names are those of gRPC's status codes.
 """
 
 
 class CRIError(Exception):
-    """A CRI call failed. The text is the runtime's own, as users of the kubelet see it in events."""
+    """A CRI call failed. The text is the runtime's own, as the kubelet's users see it in events."""
 
     def __init__(self, call: str, code: str, message: str) -> None:
         super().__init__(f"rpc error: code = {code} desc = {message}")

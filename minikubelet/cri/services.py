@@ -38,7 +38,11 @@ class RuntimeService(Protocol):
         """Return one sandbox; raises NotFound."""
 
     async def list_pod_sandbox(
-        self, *, id: str = "", state: int | None = None, label_selector: Mapping[str, str] | None = None
+        self,
+        *,
+        id: str = "",
+        state: int | None = None,
+        label_selector: Mapping[str, str] | None = None,
     ) -> Sequence[m.PodSandbox]:
         """Return the sandboxes that match all given filters."""
 
