@@ -107,7 +107,9 @@ class ImageManager:
         ref_of: Callable[[Container], PodRef],
     ) -> AsyncIterator[ImagesAhead]:
         """Look after the images of several containers at once; leaving cancels what isn't done."""
-        slots = {container.name: _Slot() for container in containers}
+        wanted = list(containers)
+        slots = {container.name: _Slot() for container in wanted}
+        failure: Exception | None = None
 
         async def look_after(container: Container, slot: _Slot) -> None:
             try:
@@ -118,10 +120,15 @@ class ImageManager:
                 slot.done.set()
 
         async with anyio.create_task_group() as group:
-            for container in containers:
+            for container in wanted:
                 group.start_soon(look_after, container, slots[container.name])
-            yield ImagesAhead(slots)
+            try:
+                yield ImagesAhead(slots)
+            except Exception as error:  # noqa: BLE001  raised again below, outside the group
+                failure = error
             group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     def forget(self, pod_uid: str) -> None:
         """Drop the back-off of a pod that is gone."""
