@@ -1,4 +1,4 @@
-"""Kubernetes events as values and where they go: a bounded local journal, and sinks plugged in later.
+"""Kubernetes events as values and where they go: a bounded local journal, and sinks plugged in.
 
 Emitting never blocks and never fails: an event is news, not state. Source of reasons and texts:
 kubelet events/event.go.
@@ -64,7 +64,13 @@ class Journal:
                 return
         self._events.append(Event(ref, type_, reason, message, now, now))
         emit = self._log.warning if type_ == WARNING else self._log.info
-        emit("event", pod=f"{ref.namespace}/{ref.name}", reason=reason, message=message, field=ref.field_path)
+        emit(
+            "event",
+            pod=f"{ref.namespace}/{ref.name}",
+            reason=reason,
+            message=message,
+            field=ref.field_path,
+        )
 
     def of(self, uid: str) -> list[Event]:
         """Return the events of one pod, oldest first."""

@@ -1,0 +1,145 @@
+"""Kill one container or a whole pod: one budget for hook and signal, sidecars last.
+
+The budget starts when the kill starts: a preStop hook uses it up, at least two seconds are left for
+the stop signal. Sidecars run their hook at once but are stopped only after the regular containers
+and the sidecars behind them. Source: kubelet kuberuntime_container.go killContainer,
+kuberuntime_termination_order.go.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+
+import anyio
+import structlog
+
+from minikubelet.api.pod import Container, Pod
+from minikubelet.cri.errors import CRIError, NotFound
+from minikubelet.criconfig.labels import read_annotations
+from minikubelet.lifecycle.runtime import ContainerRecord, PodRuntimeStatus
+from minikubelet.observe.events import NORMAL, WARNING
+from minikubelet.pods.hooks import HookFailed, run_hook
+from minikubelet.pods.kit import Kit
+from minikubelet.pods.state import PodState
+
+MIN_STOP_SECONDS = 2
+DEFAULT_GRACE = 30
+
+_log = structlog.get_logger("pods")
+
+
+def spec_grace(pod: Pod) -> int:
+    """Return the pod's own grace in seconds; the kubelet's 2 when the spec has none."""
+    grace = pod.metadata.deletion_grace_period_seconds
+    if grace is None:
+        grace = pod.spec.termination_grace_period_seconds
+    return MIN_STOP_SECONDS if grace is None else grace
+
+
+class _Order:
+    """Who has ended already: sidecars wait for it."""
+
+    def __init__(self, pod: Pod, records: Sequence[ContainerRecord]) -> None:
+        running = {record.name for record in records}
+        self._ended = {name: anyio.Event() for name in running}
+        self._waits_for: dict[str, list[str]] = {}
+        later = [c.name for c in pod.spec.containers if c.name in running]
+        for container in reversed(pod.spec.init_containers):
+            if container.is_sidecar and container.name in running:
+                self._waits_for[container.name] = list(later)
+                later.append(container.name)
+
+    async def turn(self, name: str) -> None:
+        """Wait until everything that must end before has ended."""
+        for other in self._waits_for.get(name, ()):
+            await self._ended[other].wait()
+
+    def ended(self, name: str) -> None:
+        """Note the end of a container."""
+        self._ended[name].set()
+
+
+async def kill_container(
+    kit: Kit,
+    state: PodState,
+    record: ContainerRecord,
+    message: str,
+    *,
+    grace: float | None = None,
+    order: _Order | None = None,
+) -> None:
+    """Stop one container within `grace` seconds (None: the pod's own). Raises CRIError."""
+    deadline = kit.clock.monotonic() + (spec_grace(state.pod) if grace is None else grace)
+    container = next((c for c in state.pod.all_containers() if c.name == record.name), None)
+    text = message or f"Stopping container {record.name}"
+    kit.events.emit(state.ref(record.name), NORMAL, "Killing", text)
+    if deadline > kit.clock.monotonic():
+        await _pre_stop(kit, state, container, record, deadline)
+    if order is not None:
+        with anyio.move_on_after(max(0.0, deadline - kit.clock.monotonic())):
+            await order.turn(record.name)
+    remaining = max(MIN_STOP_SECONDS, ceil(deadline - kit.clock.monotonic()))
+    try:
+        await kit.runtime.stop_container(record.id, remaining)
+    except NotFound:
+        pass
+    finally:
+        state.acted(kit)
+        if order is not None:
+            order.ended(record.name)
+    state.pending_hooks.pop(record.id, None)
+
+
+async def _pre_stop(
+    kit: Kit,
+    state: PodState,
+    container: Container | None,
+    record: ContainerRecord,
+    deadline: float,
+) -> None:
+    if container is not None:
+        handler = container.lifecycle.pre_stop if container.lifecycle is not None else None
+    else:
+        container, handler = Container(name=record.name), None
+    # A pod known from the runtime alone has its hook in the container's annotations.
+    handler = handler or read_annotations(record.annotations).pre_stop
+    if handler is None or record.id in state.pre_stopped:
+        # A shorter grace interrupts the hook and goes on with the rest.
+        return
+    state.pre_stopped.add(record.id)
+    budget = deadline - kit.clock.monotonic()
+    ips = kit.cache.get(state.uid).ips or kit.host_ips
+    try:
+        await run_hook(kit, state, container, handler, record.id, ips, budget)
+    except HookFailed as error:
+        _log.warning("preStop hook failed", container=record.name, error=str(error))
+        kit.events.emit(state.ref(record.name), WARNING, "FailedPreStopHook", "PreStopHook failed")
+
+
+async def kill_pod(
+    kit: Kit, state: PodState, view: PodRuntimeStatus, *, grace: float | None = None
+) -> None:
+    """Stop all running containers, then every sandbox that is up. Raises CRIError."""
+    order = _Order(state.pod, view.running)
+    async with anyio.create_task_group() as group:
+        for record in view.running:
+            group.start_soon(_kill_one, kit, state, record, grace, order)
+    for sandbox in view.sandboxes:
+        if not sandbox.ready:
+            continue
+        try:
+            await kit.runtime.stop_pod_sandbox(sandbox.id)
+        except NotFound:
+            pass
+        finally:
+            state.acted(kit)
+
+
+async def _kill_one(
+    kit: Kit, state: PodState, record: ContainerRecord, grace: float | None, order: _Order
+) -> None:
+    try:
+        await kill_container(kit, state, record, "", grace=grace, order=order)
+    except CRIError as error:
+        # The others still get their signal; the next look shows what runs and it is tried again.
+        _log.warning("cannot stop a container", container=record.name, error=str(error))
+        kit.events.emit(state.ref(), WARNING, "FailedKillPod", f"error killing pod: {error}")

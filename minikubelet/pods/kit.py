@@ -1,0 +1,104 @@
+"""What every worker works with: the runtime and the rooms beside it, plugged in by `agent`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from minikubelet.api.pod import Container, HTTPGetAction, Pod
+from minikubelet.api.status import PodStatus
+from minikubelet.cri.services import RuntimeService
+from minikubelet.criconfig.context import MountedVolume, NodeContext
+from minikubelet.criconfig.dns import ResolvConf
+from minikubelet.criconfig.resources import CgroupResources
+from minikubelet.images.manager import ImageManager
+from minikubelet.observe.events import EventSink
+from minikubelet.observe.timeline import Timeline
+from minikubelet.pleg.cache import PodCache
+from minikubelet.state.pods import PodMemories
+
+
+class Clock(Protocol):
+    """Monotonic seconds and Unix nanoseconds."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+
+    def wall_ns(self) -> int:
+        """Unix nanoseconds."""
+
+
+class Volumes(Protocol):
+    """Mounts and unmounts."""
+
+    async def setup(self, pod: Pod) -> Mapping[str, MountedVolume]:
+        """Make all volumes of a pod complete; idempotent. Raises volumes.VolumeError."""
+
+    async def subpaths(
+        self,
+        pod: Pod,
+        container: Container,
+        paths: Mapping[int, str],
+        volumes: Mapping[str, MountedVolume],
+    ) -> Mapping[int, str]:
+        """Prepare the subPath mounts of a container, by mount index. Raises volumes.VolumeError."""
+
+    async def teardown(self, uid: str) -> None:
+        """Unmount and remove all of a pod's volumes. Raises volumes.VolumeError."""
+
+
+class PodCgroups(Protocol):
+    """The cgroups that the agent itself makes."""
+
+    async def ensure(self, path: str, resources: CgroupResources) -> None:
+        """Make the pod's cgroup, its parents included. Raises OSError."""
+
+    async def remove(self, path: str) -> None:
+        """Remove it with whatever is left below. Raises OSError."""
+
+
+class Hooks(Protocol):
+    """Runs lifecycle hooks."""
+
+    async def http_get(
+        self, pod: Pod, container: Container, action: HTTPGetAction, pod_ip: str
+    ) -> None:
+        """Make a hook's request. Raises OSError with the transport error's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What admission and restarts go by."""
+
+    max_pods: int = 110
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    kernel_version: tuple[int, int] = (6, 0)
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    max_restart_delay: float = 300.0
+    sync_frequency: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """The tools of all workers."""
+
+    runtime: RuntimeService
+    cache: PodCache
+    images: ImageManager
+    volumes: Volumes
+    cgroups: PodCgroups
+    hooks: Hooks
+    events: EventSink
+    timeline: Timeline
+    clock: Clock
+    memories: PodMemories
+    node: NodeContext
+    limits: Limits
+    runtime_name: str
+    resolv_conf: Callable[[], Awaitable[ResolvConf | None]]
+    host_ips: tuple[str, ...]
+    random: Callable[[], float]
+    """A number in [0, 1): spreads retries."""
+    publish: Callable[[str, PodStatus], None]
+    """Takes each new status of a pod."""
+    network_problem: Callable[[], Awaitable[str]]
+    """Says why the runtime's network isn't ready; empty when it is."""

@@ -1,0 +1,192 @@
+"""Which pods there are: one worker a uid, and of two static pods with one name only one at a time.
+
+Owns the workers' tasks. An edited manifest is a new uid under the same full name: the old instance
+ends with its own grace first, its end releases the next; of several that wait only the newest
+starts. Pods that the runtime holds and nobody wants are ended with what is remembered of them.
+Source: kubelet pod_workers.go (allowPodStart), kubelet_pods.go (HandlePodCleanups).
+"""
+
+from collections.abc import Iterable
+
+import structlog
+from anyio.abc import TaskGroup
+
+from minikubelet.api.pod import Pod
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
+from minikubelet.lifecycle.backoff import Backoff
+from minikubelet.lifecycle.phase import FINAL
+from minikubelet.pods.admission import Rejection, admit
+from minikubelet.pods.kit import Kit
+from minikubelet.pods.recovery import record_from_runtime, restore
+from minikubelet.pods.state import PodState
+from minikubelet.pods.worker import Kill, Stage, Worker
+from minikubelet.state.pods import PodMemory
+
+INITIAL_BACKOFF = 10.0
+
+_log = structlog.get_logger("pods")
+
+
+class Registry:
+    """All workers, by uid."""
+
+    def __init__(self, kit: Kit, group: TaskGroup, memories: dict[str, PodMemory]) -> None:
+        self._kit = kit
+        self._group = group
+        self._memories = memories
+        self._workers: dict[str, Worker] = {}
+        self._started: dict[str, str] = {}
+        self._respawn: dict[str, tuple[PodRecord, str]] = {}
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """All workers, in order of arrival."""
+        return tuple(self._workers.values())
+
+    def worker(self, uid: str) -> Worker | None:
+        """Return a pod's worker."""
+        return self._workers.get(uid)
+
+    def add(self, record: PodRecord, source: str) -> None:
+        """Take a new pod; one that comes back while its old instance ends starts after it."""
+        self._claim_from_runtime(record)
+        old = self._workers.get(record.uid)
+        if old is not None and (old.ending or old.removed):
+            self._respawn[record.uid] = (record, source)
+            return
+        if old is not None:
+            old.update(record)
+            return
+        worker = self._spawn(record, source)
+        self._start_or_wait(worker)
+
+    def update(self, record: PodRecord) -> None:
+        """Take a newer version of a known pod."""
+        worker = self._workers.get(record.uid)
+        if worker is not None:
+            worker.update(record)
+
+    def remove(self, uid: str) -> None:
+        """End a pod that its source no longer has."""
+        self._respawn.pop(uid, None)
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.kill(Kill(removed=True))
+
+    def runtime_changed(self, uid: str) -> None:
+        """Pass on that the runtime's view of a pod changed."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.runtime_changed()
+
+    def wake_all(self) -> None:
+        """Let every worker look again: the runtime is back."""
+        for worker in self.workers:
+            worker.wake()
+
+    def resume_terminations(self) -> None:
+        """Go on with terminations that the last run of the agent had begun."""
+        for uid, memory in self._memories.items():
+            if memory.termination is not None and memory.termination.removed:
+                self._end_leftover(uid)
+
+    def end_unwanted(self) -> None:
+        """End what the runtime or the state directory holds and no source wants.
+
+        To be called once every configured source has spoken.
+        """
+        for uid in {*self._kit.cache.uids(), *self._memories}:
+            if uid not in self._workers:
+                self._end_leftover(uid)
+
+    def _claim_from_runtime(self, record: PodRecord) -> None:
+        """End an older instance of the same name that runs from before: it must go first."""
+        for uid in self._kit.cache.uids():
+            if uid == record.uid or uid in self._workers:
+                continue
+            view = self._kit.cache.get(uid)
+            if f"{view.name}_{view.namespace}" == record.pod.full_name:
+                self._end_leftover(uid)
+
+    def _end_leftover(self, uid: str) -> None:
+        memory = self._memories.get(uid)
+        view = self._kit.cache.get(uid)
+        record = memory.record if memory is not None else record_from_runtime(view)
+        if record is None:
+            return
+        worker = self._spawn(record, memory.source if memory is not None else "file")
+        worker.admitted = True
+        self._started.setdefault(record.pod.full_name, uid)
+        worker.begin()
+        grace = None
+        if memory is not None and memory.termination is not None:
+            left = (memory.termination.deadline_ns - self._kit.clock.wall_ns()) / 1e9
+            grace = max(0.0, left)
+        _log.info("pod is not wanted any more, it ends", uid=uid, pod=record.pod.full_name)
+        worker.kill(Kill(removed=True, grace=grace))
+
+    def _spawn(self, record: PodRecord, source: str) -> Worker:
+        state = PodState(
+            record, source, Backoff(INITIAL_BACKOFF, self._kit.limits.max_restart_delay)
+        )
+        memory = self._memories.pop(record.uid, None)
+        if memory is not None:
+            restore(self._kit, state, memory)
+        worker = Worker(self._kit, state, self._admission, self._finished)
+        self._workers[record.uid] = worker
+        self._group.start_soon(worker.run, name=f"worker {record.pod.full_name}")
+        self._kit.timeline.mark(record.uid, "seen")
+        return worker
+
+    def _start_or_wait(self, worker: Worker) -> None:
+        name = worker.state.pod.full_name
+        current = self._started.get(name)
+        if not worker.state.static or current is None:
+            self._started[name] = worker.uid
+            worker.begin()
+            return
+        text = "waiting for the previous instance of this pod to end"
+        worker.state.waits = ("", text)
+        worker.state.update_status(self._kit)
+
+    def _finished(self, worker: Worker) -> None:
+        """Release the pod's name, and its resources to those that were refused."""
+        uid, name = worker.uid, worker.state.pod.full_name
+        del self._workers[uid]
+        if self._started.get(name) == uid:
+            del self._started[name]
+        self._kit.timeline.forget(uid)
+        respawn = self._respawn.pop(uid, None)
+        if respawn is not None:
+            self._spawn(*respawn)
+        waiting = [
+            w
+            for w in self.workers
+            if w.stage is Stage.WAITING and not w.ending and w.state.pod.full_name == name
+        ]
+        if waiting and name not in self._started:
+            self._start_or_wait(waiting[-1])
+        for other in self.workers:
+            if not other.admitted:
+                other.wake()
+
+    def _admission(self, worker: Worker) -> Rejection | None:
+        others = [w.state.pod for w in self.workers if w is not worker and _holds(w)]
+        return admit(worker.state.pod, others, self._kit.node, self._kit.limits)
+
+    def records(self) -> Iterable[tuple[PodRecord, PodStatus, Worker]]:
+        """Yield every pod with its status at this moment."""
+        for worker in self.workers:
+            yield worker.state.record, worker.status_now(), worker
+
+    def pods(self) -> tuple[Pod, ...]:
+        """Return the pods that hold resources."""
+        return tuple(worker.state.pod for worker in self.workers if _holds(worker))
+
+
+def _holds(worker: Worker) -> bool:
+    """Tell whether a pod holds resources and ports: admitted and not stopped yet."""
+    if worker.stage in (Stage.WAITING, Stage.TERMINATED, Stage.FINISHED):
+        return False
+    return worker.admitted and worker.state.status.phase not in FINAL

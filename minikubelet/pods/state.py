@@ -1,0 +1,195 @@
+"""What a worker knows of its pod beside spec and runtime: retries, reasons, hooks, the last status.
+
+Owned by one worker; `sync`, `start`, `kill` and `terminate` read and write it while the worker runs
+them. Everything here can be lost: what a restart needs goes to `state.pods` through `memory()`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from minikubelet.api.duration import go_duration_seconds
+from minikubelet.api.pod import Container, Pod
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
+from minikubelet.api.timestamp import rfc3339
+from minikubelet.criconfig.context import MountedVolume
+from minikubelet.criconfig.hash import container_hash
+from minikubelet.criconfig.qos import qos_class
+from minikubelet.lifecycle.actions import ActionInputs
+from minikubelet.lifecycle.backoff import Backoff
+from minikubelet.lifecycle.container_statuses import Reason, StatusInputs
+from minikubelet.lifecycle.probes import NO_PROBES, ProbeResults
+from minikubelet.lifecycle.restart import init_failed
+from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
+from minikubelet.lifecycle.status import Situation, Verdict, generate
+from minikubelet.observe.events import PodRef
+from minikubelet.pods.kit import Kit
+from minikubelet.state.pods import PodMemory, Termination
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a container waits for, and since when (monotonic seconds)."""
+
+    text: str
+    since: float
+
+
+@dataclass(slots=True)
+class PodState:
+    """One pod in the worker's eyes."""
+
+    record: PodRecord
+    source: str
+    backoff: Backoff
+    status: PodStatus = PodStatus()  # noqa: RUF009  frozen
+    started_mono: float | None = None
+    """When status.startTime was set, in monotonic seconds: activeDeadlineSeconds counts from it."""
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
+    pending_hooks: dict[str, str] = field(default_factory=dict)
+    completed_init: set[str] = field(default_factory=set)
+    sandbox_id: str = ""
+    conflicts: dict[str, int] = field(default_factory=dict)
+    """How often a name ("" for the sandbox) was found taken with nothing to show for it."""
+    volumes: dict[str, MountedVolume] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    is_terminal: bool = False
+    waits: tuple[str, str] = ("", "")
+    """Reason and message of what the pod as a whole waits for."""
+    pre_stopped: set[str] = field(default_factory=set)
+    """Ids of containers whose preStop hook was begun: it isn't run twice."""
+    termination: Termination | None = None
+    last_action: float = float("-inf")
+    probes: ProbeResults = NO_PROBES
+
+    @property
+    def pod(self) -> Pod:
+        """The pod."""
+        return self.record.pod
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return self.record.uid
+
+    @property
+    def static(self) -> bool:
+        """True for pods of files and URLs."""
+        return self.source != "api"
+
+    def ref(self, container: Container | str | None = None) -> PodRef:
+        """Return what an event is about: the pod, or one of its containers."""
+        meta = self.pod.metadata
+        name = container.name if isinstance(container, Container) else container
+        path = f"spec.{self._list_of(name)}{{{name}}}" if name else ""
+        return PodRef(meta.namespace, meta.name, meta.uid, path)
+
+    def _list_of(self, name: str) -> str:
+        spec = self.pod.spec
+        if any(c.name == name for c in spec.init_containers):
+            return "initContainers"
+        if any(c.name == name for c in spec.ephemeral_containers):
+            return "ephemeralContainers"
+        return "containers"
+
+    def observe(self, view: PodRuntimeStatus) -> None:
+        """Remember of a view what the runtime may forget: which init containers have succeeded."""
+        sandbox = view.sandboxes[0].id if view.sandboxes else ""
+        if sandbox and sandbox != self.sandbox_id:
+            if self.sandbox_id:
+                self.completed_init.clear()
+            self.sandbox_id = sandbox
+        for container in self.pod.spec.init_containers:
+            newest = view.newest(container.name)
+            if newest is None or container.is_sidecar or newest.sandbox_id != sandbox:
+                continue
+            if newest.state is State.EXITED and not init_failed(newest):
+                self.completed_init.add(container.name)
+        alive = {record.id for record in view.running}
+        known = {record.id for record in view.containers}
+        for container_id in list(self.pending_hooks):
+            if container_id in known and container_id not in alive:
+                # Created and not started yet: the hook is still due.
+                created = any(
+                    r.id == container_id and r.state is State.CREATED for r in view.containers
+                )
+                if not created:
+                    del self.pending_hooks[container_id]
+
+    def action_inputs(self) -> ActionInputs:
+        """Return what the decision needs beside spec and view."""
+        return ActionInputs(
+            probes=self.probes,
+            hashes={c.name: container_hash(c) for c in self.pod.all_containers()},
+            completed_init=frozenset(self.completed_init),
+            pending_hooks=frozenset(self.pending_hooks),
+        )
+
+    def situation(self, kit: Kit) -> Situation:
+        """Return what the status needs beside spec and view."""
+        now = kit.clock.monotonic()
+        reason, message = self.waits
+        return Situation(
+            containers=StatusInputs(
+                runtime_name=kit.runtime_name,
+                reasons=self.reasons,
+                progress={
+                    name: f"{waiting.text} ({go_duration_seconds(int(now - waiting.since))})"
+                    for name, waiting in self.progress.items()
+                },
+                completed_init=frozenset(self.completed_init),
+            ),
+            probes=self.probes,
+            pending_hooks=frozenset(self.pending_hooks),
+            host_ips=kit.host_ips,
+            qos_class=qos_class(self.pod),
+            static=self.static,
+            pod_is_terminal=self.is_terminal,
+            verdict=self.verdict,
+            reason=reason,
+            message=message,
+        )
+
+    def status_at(self, kit: Kit) -> PodStatus:
+        """Compute the status now; changes nothing."""
+        now = rfc3339(kit.clock.wall_ns())
+        return generate(self.pod, kit.cache.get(self.uid), self.status, self.situation(kit), now)
+
+    def update_status(self, kit: Kit) -> PodStatus:
+        """Compute the status, keep it, publish it if it changed."""
+        self.observe(kit.cache.get(self.uid))
+        if self.started_mono is None:
+            self.started_mono = kit.clock.monotonic()
+        status = self.status_at(kit)
+        if status != self.status:
+            self.status = status
+            kit.publish(self.uid, status)
+        return status
+
+    def acted(self, kit: Kit) -> None:
+        """Note an action just done: no older view may lead to the next one."""
+        self.last_action = kit.clock.monotonic()
+
+    def fail(self, name: str, reason: str, message: str) -> None:
+        """Note why a container isn't started."""
+        self.reasons[name] = Reason(reason, message)
+
+    def wait_for(self, names: Iterable[str], text: str, now: float) -> None:
+        """Note what containers wait for; an unchanged text keeps its start."""
+        for name in names:
+            old = self.progress.get(name)
+            if old is None or old.text != text:
+                self.progress[name] = Progress(text, now)
+
+    def memory(self) -> PodMemory:
+        """Return what must outlive the agent."""
+        return PodMemory(
+            record=self.record,
+            source=self.source,
+            status=self.status,
+            sandbox_id=self.sandbox_id,
+            completed_init=frozenset(self.completed_init),
+            pending_hooks=dict(self.pending_hooks),
+            termination=self.termination,
+        )

@@ -1,0 +1,298 @@
+"""The life of one pod: one task a uid, strictly one thing at a time.
+
+syncing ▶ terminating ▶ terminated ▶ finished, never backwards. Work is level-triggered: whoever has
+news wakes the worker, the worker reads the newest spec and a view of the runtime that is newer than
+its own last action, and acts. An end (or a shorter grace) interrupts the running step between two
+CRI calls. A crash of one worker is logged, counted and retried, never the agent's end.
+Source: kubelet pod_workers.go.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import anyio
+import structlog
+
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
+from minikubelet.cri.errors import CRIError
+from minikubelet.lifecycle.status import Verdict
+from minikubelet.observe.events import NORMAL, WARNING
+from minikubelet.pods.admission import Rejection
+from minikubelet.pods.kill import spec_grace
+from minikubelet.pods.kit import Kit
+from minikubelet.pods.state import PodState
+from minikubelet.pods.sync import ERROR_DELAY, sync_pod
+from minikubelet.pods.terminate import clean_up, remove_pod, terminate_pod, trim_dead
+from minikubelet.state.pods import Termination
+from minikubelet.volumes.errors import VolumeError
+
+CRASH_DELAY = 5.0
+RUNTIME_DELAY = 2.0
+CLEAN_UP_DELAY = 2.0
+ADMISSION_DELAYS = (5.0, 10.0, 20.0, 40.0, 60.0)
+MIN_GRACE = 1.0
+NANOSECONDS = 1_000_000_000
+
+_log = structlog.get_logger("pods")
+
+
+class Stage(Enum):
+    """Where the pod is in its life."""
+
+    WAITING = "waiting"
+    SYNCING = "syncing"
+    TERMINATING = "terminating"
+    TERMINATED = "terminated"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """A wish to end the pod. `removed`: nobody wants it any more, every trace goes with it."""
+
+    removed: bool
+    grace: float | None = None
+    verdict: Verdict | None = None
+
+
+class Worker:
+    """One pod. `admit` is asked before the first step; `on_finished` is told at the very end."""
+
+    def __init__(
+        self,
+        kit: Kit,
+        state: PodState,
+        admit: Callable[["Worker"], Rejection | None],
+        on_finished: Callable[["Worker"], None],
+    ) -> None:
+        self._kit = kit
+        self.state = state
+        self.stage = Stage.WAITING
+        self.admitted = False
+        self.crashes = 0
+        self._admit = admit
+        self._refusals = 0
+        self._on_finished = on_finished
+        self._wake = anyio.Event()
+        self._step: anyio.CancelScope | None = None
+        self._again_at = float("inf")
+        self._removed = False
+        self._deadline: float | None = None
+        self._cleaned = False
+        self._saved = None if state.termination is None else state.memory()
+
+    @property
+    def uid(self) -> str:
+        """The pod's uid."""
+        return self.state.uid
+
+    @property
+    def ending(self) -> bool:
+        """True from the first wish to end the pod."""
+        return self._deadline is not None
+
+    @property
+    def removed(self) -> bool:
+        """True when nobody wants the pod any more."""
+        return self._removed
+
+    def begin(self) -> None:
+        """Let a waiting pod start."""
+        if self.stage is Stage.WAITING:
+            self.stage = Stage.SYNCING
+            self.state.waits = ("", "")
+            self.wake()
+
+    def wake(self) -> None:
+        """Say that something changed."""
+        self._wake.set()
+
+    def update(self, record: PodRecord) -> None:
+        """Take a newer spec of the same uid."""
+        self.state.record = record
+        self.wake()
+
+    def kill(self, kill: Kill) -> None:
+        """End the pod; of several grace periods the shortest counts, removal sticks."""
+        now = self._kit.clock.monotonic()
+        grace = spec_grace(self.state.pod) if kill.grace is None else kill.grace
+        deadline = now + max(MIN_GRACE, grace)
+        self._removed = self._removed or kill.removed
+        if kill.verdict is not None and self.state.verdict is None:
+            self.state.verdict = kill.verdict
+        if self._deadline is None or deadline < self._deadline:
+            self._deadline = deadline
+            if self.stage in (Stage.SYNCING, Stage.TERMINATING) and self._step is not None:
+                self._step.cancel()
+        self.wake()
+
+    def runtime_changed(self) -> None:
+        """Take notice of a new view: tell the status at once, act on the next turn."""
+        if self.stage in (Stage.SYNCING, Stage.TERMINATING):
+            self.state.update_status(self._kit)
+        self.wake()
+
+    def status_now(self) -> PodStatus:
+        """Return the status at this moment, for a reader."""
+        return self.state.status_at(self._kit)
+
+    async def run(self) -> None:
+        """Live the pod's life to the end."""
+        with structlog.contextvars.bound_contextvars(
+            pod=f"{self.state.pod.metadata.namespace}/{self.state.pod.metadata.name}", uid=self.uid
+        ):
+            while self.stage is not Stage.FINISHED:
+                await self._rest()
+                with anyio.CancelScope() as self._step:
+                    await self._guarded_turn()
+                self._step = None
+            self._on_finished(self)
+
+    async def _rest(self) -> None:
+        """Wait for news or for the time of the next look."""
+        pause = self._again_at - self._kit.clock.monotonic()
+        if not self._wake.is_set() and pause > 0:
+            with anyio.move_on_after(pause):
+                await self._wake.wait()
+        self._wake = anyio.Event()
+        self._again_at = float("inf")
+
+    def _again_in(self, seconds: float) -> None:
+        self._again_at = min(self._again_at, self._kit.clock.monotonic() + seconds)
+
+    async def _guarded_turn(self) -> None:
+        try:
+            await self._turn()
+        except CRIError as error:
+            _log.warning("cannot reach a step's end", stage=self.stage.value, error=str(error))
+            self._kit.cache.mark_dirty(self.uid)
+            self._again_in(RUNTIME_DELAY if self.stage is Stage.TERMINATING else ERROR_DELAY)
+        except Exception as error:  # noqa: BLE001  one pod's crash is not the agent's
+            self.crashes += 1
+            _log.exception("worker crashed", stage=self.stage.value, crashes=self.crashes)
+            text = f"error syncing pod: {error}"
+            self._kit.events.emit(self.state.ref(), WARNING, "FailedSync", text)
+            self._again_in(CRASH_DELAY)
+
+    async def _turn(self) -> None:
+        match self.stage:
+            case Stage.WAITING:
+                if self.ending:
+                    self.stage = Stage.FINISHED
+            case Stage.SYNCING if self.ending:
+                await self._begin_termination()
+            case Stage.SYNCING:
+                await self._sync()
+            case Stage.TERMINATING:
+                await self._terminate()
+            case Stage.TERMINATED:
+                await self._wind_up()
+            case Stage.FINISHED:
+                pass
+        if self.stage is not Stage.FINISHED:
+            await self._save()
+
+    async def _sync(self) -> None:
+        kit, state = self._kit, self.state
+        view = await kit.cache.newer_than(self.uid, state.last_action)
+        if not self.admitted and not self._check_admission(is_running=bool(view.running)):
+            return
+        if self._past_deadline():
+            return
+        outcome = await sync_pod(kit, state, view)
+        if outcome.error:
+            _log.info("pod isn't complete yet", error=outcome.error)
+        if outcome.terminal:
+            self._deadline = kit.clock.monotonic() + max(MIN_GRACE, spec_grace(state.pod))
+            self.wake()
+            return
+        await trim_dead(kit, state, kit.cache.get(self.uid))
+        self._again_in(outcome.again_in)
+
+    def _check_admission(self, *, is_running: bool) -> bool:
+        """Ask for admission; a pod that runs already has it."""
+        rejection = None if is_running else self._admit(self)
+        if rejection is None:
+            self.admitted = True
+            self._refusals = 0
+            self.state.waits = ("", "")
+            self._kit.timeline.mark(self.uid, "admitted")
+            return True
+        delay = ADMISSION_DELAYS[min(self._refusals, len(ADMISSION_DELAYS) - 1)]
+        self._refusals += 1
+        message = f"Pod was rejected: {rejection.message}"
+        text = f"{message} (tried again when something ends, or in {delay:.0f}s)"
+        self.state.waits = (rejection.reason, text)
+        self._kit.events.emit(self.state.ref(), WARNING, rejection.reason, rejection.message)
+        self.state.update_status(self._kit)
+        self._again_in(delay)
+        return False
+
+    def _past_deadline(self) -> bool:
+        """End the pod when activeDeadlineSeconds is over (kubelet: active_deadline.go)."""
+        limit = self.state.pod.spec.active_deadline_seconds
+        if limit is None or self.state.started_mono is None:
+            return False
+        remaining = self.state.started_mono + limit - self._kit.clock.monotonic()
+        if remaining > 0:
+            self._again_in(remaining)
+            return False
+        message = "Pod was active on the node longer than the specified deadline"
+        self._kit.events.emit(self.state.ref(), NORMAL, "DeadlineExceeded", message)
+        self.kill(Kill(removed=False, verdict=Verdict("Failed", "DeadlineExceeded", message)))
+        return True
+
+    async def _begin_termination(self) -> None:
+        kit, state = self._kit, self.state
+        self.stage = Stage.TERMINATING
+        state.progress.clear()
+        await self._note_termination()
+        kit.timeline.mark(self.uid, "terminating")
+        self.wake()
+
+    async def _note_termination(self) -> None:
+        """Write down the end of the grace in wall time: it is one budget over restarts, too."""
+        assert self._deadline is not None  # noqa: S101  ending says so
+        kit, state = self._kit, self.state
+        remaining = self._deadline - kit.clock.monotonic()
+        verdict = state.verdict or Verdict("", "", "")
+        state.termination = Termination(
+            deadline_ns=kit.clock.wall_ns() + round(remaining * NANOSECONDS),
+            removed=self._removed,
+            phase=verdict.phase,
+            reason=verdict.reason,
+            message=verdict.message,
+        )
+        await kit.memories.save(state.memory())
+
+    async def _terminate(self) -> None:
+        assert self._deadline is not None  # noqa: S101  ending says so
+        kit, state = self._kit, self.state
+        view = await kit.cache.newer_than(self.uid, state.last_action)
+        if await terminate_pod(kit, state, view, self._deadline):
+            self.stage = Stage.TERMINATED
+            self.wake()
+        else:
+            self._again_in(RUNTIME_DELAY)
+
+    async def _wind_up(self) -> None:
+        """Clean up once; remove the rest when nobody wants the pod any more."""
+        kit, state = self._kit, self.state
+        try:
+            if not self._cleaned:
+                await clean_up(kit, state)
+                self._cleaned = True
+            if self._removed:
+                await remove_pod(kit, state)
+                self.stage = Stage.FINISHED
+        except (VolumeError, OSError) as error:
+            _log.warning("cannot clean up yet", error=str(error))
+            self._again_in(CLEAN_UP_DELAY)
+
+    async def _save(self) -> None:
+        memory = self.state.memory()
+        if memory != self._saved:
+            self._saved = memory
+            await self._kit.memories.save(memory)

@@ -1,0 +1,49 @@
+"""The newest valid documents of each manifest file and URL, for the day they turn invalid.
+
+Blocking on purpose: the sources call it in worker threads.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minikubelet.state.directory import VERSION
+
+SUBJECT = "manifests"
+
+
+class ManifestStore:
+    """One file per manifest location, below the state directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / SUBJECT
+
+    def load(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return everything stored; a broken file counts as nothing."""
+        found = {}
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                stored = json.loads(path.read_text(encoding="utf-8"))
+                found[str(stored["location"])] = list(stored["documents"])
+            except (OSError, ValueError, KeyError, TypeError):
+                path.rename(path.with_suffix(".bad"))
+        return found
+
+    def save(self, location: str, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Replace what is stored for a path or URL."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path(location)
+        temporary = path.with_suffix(".tmp")
+        temporary.touch(mode=0o600)
+        content = {"version": VERSION, "location": location, "documents": list(documents)}
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        temporary.rename(path)
+
+    def forget(self, location: str) -> None:
+        """Drop a path or URL."""
+        self._path(location).unlink(missing_ok=True)
+
+    def _path(self, location: str) -> Path:
+        return self._folder / f"{hashlib.sha256(location.encode()).hexdigest()[:32]}.json"

@@ -1,0 +1,74 @@
+"""The one place where news meets: source sets, runtime changes and time, each handed to its worker.
+
+Owns the merge state and nothing else. Never does I/O and never waits for a worker: a slow pod
+delays no other. Source: kubelet kubelet.go syncLoopIteration.
+"""
+
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from minikubelet.api.timestamp import rfc3339_nano
+from minikubelet.pods.registry import Registry
+from minikubelet.sources.merge import MergeState, NameConflict, merge, sources_ready
+from minikubelet.sources.updates import Op, PodUpdate, SourceSet
+
+_log = structlog.get_logger("syncloop")
+
+
+class SyncLoop:
+    """Turns source sets into work for the registry."""
+
+    def __init__(
+        self, registry: Registry, configured: Iterable[str], wall_ns: Callable[[], int]
+    ) -> None:
+        self._registry = registry
+        self._configured = frozenset(configured)
+        self._wall_ns = wall_ns
+        self._state = MergeState()
+        self._swept = False
+        self.conflicts: tuple[NameConflict, ...] = ()
+
+    async def deliver(self, delivered: SourceSet) -> None:
+        """Take one source's whole set."""
+        now = rfc3339_nano(self._wall_ns())
+        self._state, updates, conflicts = merge(self._state, delivered, now)
+        for conflict in conflicts:
+            if conflict not in self.conflicts:
+                _log.warning("two manifests claim one pod", error=str(conflict))
+        self.conflicts = conflicts
+        for update in updates:
+            self._apply(update)
+        self._sweep()
+
+    def runtime_changed(self, uid: str) -> None:
+        """Take the news that the runtime's view of a pod changed."""
+        self._registry.runtime_changed(uid)
+
+    @property
+    def ready(self) -> bool:
+        """True once every configured source has spoken: only then absence means removal."""
+        return sources_ready(self._configured, self._state.seen)
+
+    def _apply(self, update: PodUpdate) -> None:
+        for record in update.pods:
+            _log.info(
+                "pod update",
+                op=update.op.value,
+                source=update.source,
+                pod=record.pod.full_name,
+                uid=record.uid,
+            )
+            match update.op:
+                case Op.ADD:
+                    self._registry.add(record, update.source)
+                case Op.UPDATE | Op.DELETE | Op.RECONCILE:
+                    self._registry.update(record)
+                case Op.REMOVE:
+                    self._registry.remove(record.uid)
+
+    def _sweep(self) -> None:
+        """End what nobody wants, once: later removals come as updates."""
+        if self.ready and not self._swept:
+            self._swept = True
+            self._registry.end_unwanted()
