@@ -53,12 +53,18 @@ class _Item:
         return str(metadata.get("namespace") or "default"), name
 
 
-def decode_manifest(content: bytes, place: Place, last_good: Sequence[RawDocument] = ()) -> Manifest:
+def decode_manifest(
+    content: bytes, place: Place, last_good: Sequence[RawDocument] = ()
+) -> Manifest:
     """Return what the content means, with the last good documents of the same path at hand."""
     try:
         documents = load_all(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        return broken(f"{place.location}: cannot read manifest: not UTF-8 at byte {error.start}", place, last_good)
+        return broken(
+            f"{place.location}: cannot read manifest: not UTF-8 at byte {error.start}",
+            place,
+            last_good,
+        )
     except YAMLError as error:
         line = f":{error.line}" if error.line else ""
         return broken(f"{place.location}{line}: {error}", place, last_good)
@@ -68,7 +74,9 @@ def decode_manifest(content: bytes, place: Place, last_good: Sequence[RawDocumen
 def broken(message: str, place: Place, last_good: Sequence[RawDocument]) -> Manifest:
     """Return the manifest of something unreadable: the last good pods stay, with one error."""
     pods = tuple(
-        outcome.record for raw in last_good if (outcome := static_pod(raw, place)).record is not None
+        outcome.record
+        for raw in last_good
+        if (outcome := static_pod(raw, place)).record is not None
     )
     names = tuple(record.pod.full_name for record in pods)
     report = ManifestReport(place.source, place.location, 0, names, (message,), (), bool(pods))
@@ -106,7 +114,9 @@ class _Decoder:
         self._has_list = True
         content = value.get("items") or []
         if not isinstance(content, list):
-            self._report(document, errors=(self._place_of(document, Problem("items", "expected list")),))
+            self._report(
+                document, errors=(self._place_of(document, Problem("items", "expected list")),)
+            )
             return
         for index, item in enumerate(content):
             yield _Item(item, document, join("items", index), _LISTS[kind])
@@ -119,7 +129,9 @@ class _Decoder:
         """Report one item; False when it is invalid and no last good version of it is known."""
         skipped = self._skip_reason(item)
         if skipped is not None:
-            self._report(item.document, warnings=(self._place_of(item.document, skipped, item.prefix),))
+            self._report(
+                item.document, warnings=(self._place_of(item.document, skipped, item.prefix),)
+            )
             return True
         fault = _kind_fault(item)
         outcome = Outcome(None, (fault,)) if fault else static_pod(item.raw, self._place, origin)
@@ -144,7 +156,9 @@ class _Decoder:
         for key, raw in self._last_good.items():
             if key in named:
                 continue
-            record = static_pod(raw, self._place, f"{self._place.location}#{self._reports[index].document}").record
+            record = static_pod(
+                raw, self._place, f"{self._place.location}#{self._reports[index].document}"
+            ).record
             if record is not None:
                 self._keep(record, raw)
                 kept.append(record.pod.full_name)
@@ -168,7 +182,9 @@ class _Decoder:
         names = tuple(record.pod.full_name for record in pods)
         place = self._place
         self._reports.append(
-            ManifestReport(place.source, place.location, document.number, names, errors, warnings, last_good)
+            ManifestReport(
+                place.source, place.location, document.number, names, errors, warnings, last_good
+            )
         )
 
     def _place_of(self, document: Document, problem: Problem, prefix: str = "") -> str:
@@ -201,5 +217,10 @@ def _kind_fault(item: _Item) -> Problem | None:
     if kind != "Pod":
         return Problem("kind", "expected string")
     if version != "v1":
-        return Problem("apiVersion", 'Unsupported value: supported values: "v1"' if version else "Required value: must be v1")
+        return Problem(
+            "apiVersion",
+            'Unsupported value: supported values: "v1"'
+            if version
+            else "Required value: must be v1",
+        )
     return None

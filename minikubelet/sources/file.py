@@ -93,14 +93,18 @@ class FileSource:
             )
         faults = [watch.fault] if watch.fault else []
         if deadline.cancelled_caught:
-            faults.append(f"cannot read manifests: {self._root} does not answer within {_LOOK_SECONDS:g} s")
+            faults.append(
+                f"cannot read manifests: {self._root} does not answer within {_LOOK_SECONDS:g} s"
+            )
         own = [ManifestReport(FILE, self._root, errors=tuple(faults))] if faults else []
         self._reporter.update([*own, *self._look.reports])
         return not deadline.cancelled_caught
 
     def _set(self) -> SourceSet:
         files = self._look.files
-        return SourceSet(FILE, tuple(pod for path in sorted(files) for pod in files[path].manifest.pods))
+        return SourceSet(
+            FILE, tuple(pod for path in sorted(files) for pod in files[path].manifest.pods)
+        )
 
     def _persist(self) -> None:
         """Bring the store up to date. In a thread; only this method and `load` touch the store."""

@@ -47,7 +47,9 @@ class Look:
     @property
     def reports(self) -> list[ManifestReport]:
         """All reports, files in order of their names."""
-        files = [report for path in sorted(self.files) for report in self.files[path].manifest.reports]
+        files = [
+            report for path in sorted(self.files) for report in self.files[path].manifest.reports
+        ]
         return [*self.notes, *files]
 
 
@@ -81,7 +83,9 @@ def look(request: Request, before: Look, stored: Stored) -> Look:
         names = sorted(os.listdir(request.root)) if is_folder else None
     except OSError as error:
         return _kept(request, before, stored, error)
-    paths = [request.root] if names is None else [os.path.join(request.root, name) for name in names]
+    paths = (
+        [request.root] if names is None else [os.path.join(request.root, name) for name in names]
+    )
     files: dict[str, FileState] = {}
     notes: list[ManifestReport] = []
     links: list[str] = []
@@ -112,7 +116,11 @@ def _kept(request: Request, before: Look, stored: Stored, error: OSError) -> Loo
     if not files and not before.fault:
         for path, documents in stored.items():
             if path == request.root or os.path.dirname(path) == request.root:
-                manifest = broken(f"{path}: cannot read manifest: it is gone with its folder", request.place(path), documents)
+                manifest = broken(
+                    f"{path}: cannot read manifest: it is gone with its folder",
+                    request.place(path),
+                    documents,
+                )
                 files[path] = FileState(manifest, None)
     report = ManifestReport(FILE, request.root, errors=(fault,), last_good=bool(files))
     return Look(files, (report,), before.links, fault)
@@ -140,7 +148,9 @@ def _file(
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not os.path.lexists(path):
             return ""
-        return FileState(broken(f"{path}: cannot read manifest: {error.strerror}", place, last_good), None)
+        return FileState(
+            broken(f"{path}: cannot read manifest: {error.strerror}", place, last_good), None
+        )
 
 
 def _read(

@@ -74,7 +74,9 @@ def merge(
         for op in (Op.ADD, Op.UPDATE, Op.DELETE)
         for update in changes[op]
     ):
-        changes[Op.DELETE].append(PodUpdate(Op.ADD, delivered.source, ()))  # tells that the source is there
+        changes[Op.DELETE].append(
+            PodUpdate(Op.ADD, delivered.source, ())
+        )  # tells that the source is there
     order = (Op.REMOVE, Op.ADD, Op.UPDATE, Op.DELETE, Op.RECONCILE)
     updates = tuple(update for op in order for update in changes[op])
     return MergeState(sets, pods), updates, conflicts
@@ -186,5 +188,7 @@ def _annotated(record: PodRecord, local: Mapping[str, str]) -> PodRecord:
     metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
     raw_metadata = {**raw.get("metadata", {}), "annotations": annotations}
     return PodRecord(
-        msgspec.structs.replace(pod, metadata=metadata), {**raw, "metadata": raw_metadata}, record.origin
+        msgspec.structs.replace(pod, metadata=metadata),
+        {**raw, "metadata": raw_metadata},
+        record.origin,
     )

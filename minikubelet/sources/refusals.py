@@ -103,7 +103,9 @@ def unsupported(pod: Pod) -> list[Problem]:
         )
         for index, volume in enumerate(pod.spec.volumes)
         for name in _sources(volume)
-        if name not in _MOUNTABLE and name not in _API_VOLUMES and not _refused_projection(volume, name)
+        if name not in _MOUNTABLE
+        and name not in _API_VOLUMES
+        and not _refused_projection(volume, name)
     ]
     if pod.spec.ephemeral_containers:
         problems.append(

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minikubelet.api.codec import DecodeError, canonical_json, content_hash, decode_pod, without_nulls
+from minikubelet.api.codec import (
+    DecodeError,
+    canonical_json,
+    content_hash,
+    decode_pod,
+    without_nulls,
+)
 from minikubelet.api.defaults import with_defaults
 from minikubelet.api.meta import CONFIG_HASH
 from minikubelet.api.pod import Pod
@@ -89,7 +95,9 @@ def _placed(document: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 def _uid(document: Mapping[str, Any], place: Place) -> str:
     return content_hash(
-        canonical_json(document), f"host:{place.node_name}".encode(), f"{place.source}:{place.location}".encode()
+        canonical_json(document),
+        f"host:{place.node_name}".encode(),
+        f"{place.source}:{place.location}".encode(),
     )
 
 

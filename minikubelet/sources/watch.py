@@ -83,7 +83,10 @@ class Watch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._inotify is not None:
             self._inotify.close()
@@ -156,6 +159,8 @@ def _add_steps(wanted: dict[str, _Wanted], path: str) -> str:
     for folder, name in parts:
         what = wanted.setdefault(folder, _Wanted())
         what.names.add(name)
-    if parts and not os.path.isdir(end):  # a file: its content matters, in the folder where it really is
+    if parts and not os.path.isdir(
+        end
+    ):  # a file: its content matters, in the folder where it really is
         wanted[parts[-1][0]].contents = True
     return end

@@ -1,0 +1,47 @@
+"""`minikubelet run`: flags and files to a Config, then the agent until it is told to stop.
+
+The flags are the kubelet's and are read by its rules (`config.pflag`), not by click's.
+"""
+
+import sys
+
+import click
+
+from minikubelet import __version__
+from minikubelet.cli.run_help import help_text
+from minikubelet.config.load import ConfigError, load_parsed
+from minikubelet.config.pflag import parse
+
+_WRONGLY_CALLED = 2
+
+
+@click.command(
+    "run",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(arguments: tuple[str, ...]) -> None:
+    """Run the node agent."""
+    parsed = parse(arguments)
+    if "help" in parsed.switches:
+        click.echo(help_text(), nl=False)
+        return
+    if "version" in parsed.switches:
+        click.echo(f"minikubelet {__version__}")
+        return
+    try:
+        config = load_parsed(parsed)
+    except ConfigError as error:
+        click.echo("cannot start: the configuration has these faults:", err=True)
+        for problem in error.problems:
+            click.echo(f"  {problem}", err=True)
+        click.echo("`minikubelet run --help` lists all flags", err=True)
+        sys.exit(_WRONGLY_CALLED)
+    for warning in config.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    import anyio  # noqa: PLC0415  # faults and help don't wait for the agent to load
+
+    from minikubelet.agent import run_agent  # noqa: PLC0415
+
+    anyio.run(run_agent, config, backend="asyncio")

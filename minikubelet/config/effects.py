@@ -1,0 +1,147 @@
+"""Which fields of the configuration and which flags have no effect here, and why.
+
+Everything that isn't named here works. A field of these is taken and warned of when it is set to
+something else than its default.
+"""
+
+from collections.abc import Mapping
+
+_APISERVER = "there is no connection to an apiserver yet"
+_SERVER = "the kubelet API is not served on TCP yet"
+_EVICTION = "pods are not evicted under node pressure yet"
+_IMAGE_GC = "unused images are not removed yet"
+_LOG_ROTATION = "container logs are not rotated yet"
+_STATS = "usage is not measured yet"
+_MANAGERS = "CPUs, memory and devices are not pinned to containers"
+_SHUTDOWN = "a shutdown of the node is not delayed yet"
+_OWN_PROCESS = "the agent leaves its own process as it was started"
+_KERNEL = "the agent changes no setting of the kernel or the firewall"
+_RESERVED_CGROUPS = "no cgroup but those of pods is limited"
+_SWAP = "swap is left to the runtime"
+_GO = "it belongs to the kubelet's own logging library"
+_GONE = "the kubelet itself ignores it"
+
+NO_EFFECT: Mapping[str, str] = {
+    "enableServer": _SERVER,
+    "address": _SERVER,
+    "port": _SERVER,
+    "readOnlyPort": _SERVER,
+    "tlsCertFile": _SERVER,
+    "tlsPrivateKeyFile": _SERVER,
+    "tlsCipherSuites": _SERVER,
+    "tlsCurvePreferences": _SERVER,
+    "tlsMinVersion": _SERVER,
+    "rotateCertificates": _APISERVER,
+    "serverTLSBootstrap": _APISERVER,
+    "authentication": _SERVER,
+    "authorization": _SERVER,
+    "imagePullCredentialsVerificationPolicy": _APISERVER,
+    "preloadedImagesVerificationAllowlist": _APISERVER,
+    "eventRecordQPS": _APISERVER,
+    "eventBurst": _APISERVER,
+    "enableDebuggingHandlers": _SERVER,
+    "enableContentionProfiling": _SERVER,
+    "oomScoreAdj": _OWN_PROCESS,
+    "streamingConnectionIdleTimeout": _SERVER,
+    "nodeStatusUpdateFrequency": _APISERVER,
+    "nodeStatusReportFrequency": _APISERVER,
+    "nodeLeaseDurationSeconds": _APISERVER,
+    "imageMinimumGCAge": _IMAGE_GC,
+    "imageMaximumGCAge": _IMAGE_GC,
+    "imageGCHighThresholdPercent": _IMAGE_GC,
+    "imageGCLowThresholdPercent": _IMAGE_GC,
+    "volumeStatsAggPeriod": _STATS,
+    "kubeletCgroups": _OWN_PROCESS,
+    "systemCgroups": _OWN_PROCESS,
+    "cpuManagerPolicy": _MANAGERS,
+    "cpuManagerPolicyOptions": _MANAGERS,
+    "cpuManagerReconcilePeriod": _MANAGERS,
+    "memoryManagerPolicy": _MANAGERS,
+    "topologyManagerPolicy": _MANAGERS,
+    "topologyManagerScope": _MANAGERS,
+    "topologyManagerPolicyOptions": _MANAGERS,
+    "qosReserved": _MANAGERS,
+    "reservedSystemCPUs": _MANAGERS,
+    "reservedMemory": _MANAGERS,
+    "hairpinMode": "the pod network belongs to the CNI plugins",
+    "podCIDR": "the pod network belongs to the CNI plugins",
+    "runOnce": _GONE,
+    "nodeStatusMaxImages": _APISERVER,
+    "maxOpenFiles": _OWN_PROCESS,
+    "contentType": _APISERVER,
+    "kubeAPIQPS": _APISERVER,
+    "kubeAPIBurst": _APISERVER,
+    "evictionHard": _EVICTION,
+    "evictionSoft": _EVICTION,
+    "evictionSoftGracePeriod": _EVICTION,
+    "evictionPressureTransitionPeriod": _EVICTION,
+    "evictionMaxPodGracePeriod": _EVICTION,
+    "evictionMinimumReclaim": _EVICTION,
+    "mergeDefaultEvictionSettings": _EVICTION,
+    "kernelMemcgNotification": _EVICTION,
+    "localStorageCapacityIsolation": _EVICTION,
+    "enableControllerAttachDetach": _APISERVER,
+    "protectKernelDefaults": _KERNEL,
+    "makeIPTablesUtilChains": _KERNEL,
+    "iptablesMasqueradeBit": _GONE,
+    "iptablesDropBit": _GONE,
+    "featureGates": "each feature is as it is in Kubernetes 1.36 by default",
+    "failSwapOn": _SWAP,
+    "memorySwap": _SWAP,
+    "containerLogMaxSize": _LOG_ROTATION,
+    "containerLogMaxFiles": _LOG_ROTATION,
+    "containerLogMaxWorkers": _LOG_ROTATION,
+    "containerLogMonitorInterval": _LOG_ROTATION,
+    "configMapAndSecretChangeDetectionStrategy": _APISERVER,
+    "showHiddenMetricsForVersion": _STATS,
+    "systemReservedCgroup": _RESERVED_CGROUPS,
+    "kubeReservedCgroup": _RESERVED_CGROUPS,
+    "enforceNodeAllocatable": _RESERVED_CGROUPS,
+    "volumePluginDir": "FlexVolume plugins are not run",
+    "providerID": _APISERVER,
+    "logging.flushFrequency": _GO,
+    "logging.vmodule": _GO,
+    "logging.options": _GO,
+    "enableSystemLogHandler": _SERVER,
+    "enableSystemLogQuery": _SERVER,
+    "enableProfilingHandler": _SERVER,
+    "enableDebugFlagsHandler": _SERVER,
+    "shutdownGracePeriod": _SHUTDOWN,
+    "shutdownGracePeriodCriticalPods": _SHUTDOWN,
+    "shutdownGracePeriodByPodPriority": _SHUTDOWN,
+    "memoryThrottlingFactor": "the feature gate MemoryQoS is off",
+    "memoryReservationPolicy": "the feature gate MemoryQoS is off",
+    "registerWithTaints": _APISERVER,
+    "registerNode": _APISERVER,
+    "tracing": "traces are not exported",
+    "userNamespaces": "pods get no user namespace yet",
+    # flags without a field
+    "--kubeconfig": _APISERVER,
+    "--bootstrap-kubeconfig": _APISERVER,
+    "--cert-dir": _APISERVER,
+    "--node-labels": _APISERVER,
+    "--cloud-provider": _APISERVER,
+    "--runtime-cgroups": _STATS,
+    "--image-credential-provider-config": "registry credentials are not fetched by plugins yet",
+    "--image-credential-provider-bin-dir": "registry credentials are not fetched by plugins yet",
+    "--lock-file": "the state directory is locked instead",
+    "--exit-on-lock-contention": "the state directory is locked instead",
+    "--minimum-container-ttl-duration": "the newest containers of a pod are kept as long as the pod",
+    "--maximum-dead-containers": "the newest containers of a pod are kept as long as the pod",
+    "--maximum-dead-containers-per-container": "the newest container of each name is kept",
+    "--experimental-mounter-path": _GONE,
+    "--experimental-allocatable-ignore-eviction": _EVICTION,
+    "--pod-infra-container-image": "the runtime chooses the image of the sandbox",
+}
+
+
+def key_of(target: str) -> str:
+    """Return the entry that a field (dotted path) or a flag (`--name`) falls under, empty when it works."""
+    while target and target not in NO_EFFECT:
+        target = target.rpartition(".")[0]
+    return target
+
+
+def reason_of(target: str) -> str:
+    """Return why a field or a flag has no effect, empty when it works."""
+    return NO_EFFECT.get(key_of(target), "")
