@@ -1,0 +1,122 @@
+"""What this machine is: counted, named and addressed without starting any program.
+
+Parsing is apart from reading, so that other machines' files can be tested. Source of the address
+rule: apimachinery pkg/util/net/interface.go ChooseHostInterface.
+"""
+
+import fcntl
+import ipaddress
+import os
+import re
+import socket
+import struct
+from pathlib import Path
+
+_SIOCGIFADDR = 0x8915
+_IFF_UP_ROUTE = 0x1
+_NAME_BYTES = 15
+_MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+
+
+def cpu_count() -> int:
+    """Return the number of CPUs that are online."""
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Return the machine's memory in bytes."""
+    return parse_memory(Path("/proc/meminfo").read_text())
+
+
+def parse_memory(meminfo: str) -> int:
+    """Return MemTotal of /proc/meminfo in bytes. Pure."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB", meminfo, re.MULTILINE)
+    if found is None:
+        raise OSError("cannot read the machine's memory: no MemTotal in /proc/meminfo")
+    return int(found[1]) * 1024
+
+
+def boot_id() -> str:
+    """Return the id of this boot: another after each reboot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def machine_id() -> str:
+    """Return the id of this installation; empty where the system has none."""
+    for name in _MACHINE_IDS:
+        try:
+            return Path(name).read_text().strip()
+        except OSError:
+            continue
+    return ""
+
+
+def kernel_version() -> str:
+    """Return the kernel's release as `uname -r` shows it."""
+    return os.uname().release
+
+
+def kernel_numbers(release: str) -> tuple[int, int]:
+    """Return the first two numbers of a kernel release; (0, 0) when it has none. Pure."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def hostname() -> str:
+    """Return the host's name as a node is called: lower case, trimmed."""
+    return socket.gethostname().strip().lower()
+
+
+def internal_ip() -> str | None:
+    """Return the node's own address, or None on a machine without any.
+
+    IPv4 of the interface with the default route, else the first global IPv4 of any interface,
+    else the first global IPv6.
+    """
+    names = [name for _, name in socket.if_nameindex()]
+    default = default_interface(Path("/proc/net/route").read_text())
+    for name in ([default] if default else []) + names:
+        address = _ipv4_of(name)
+        if address is not None and _is_global(address):
+            return address
+    try:
+        return first_global_ipv6(Path("/proc/net/if_inet6").read_text())
+    except OSError:  # a kernel without IPv6
+        return None
+
+
+def default_interface(route: str) -> str | None:
+    """Return the interface of the default route with the lowest metric in /proc/net/route. Pure."""
+    best: tuple[int, str] | None = None
+    for line in route.splitlines()[1:]:
+        fields = line.split()
+        name, destination, flags, metric, mask = (fields[index] for index in (0, 1, 3, 6, 7))
+        is_default = int(destination, 16) == 0 and int(mask, 16) == 0
+        if is_default and int(flags, 16) & _IFF_UP_ROUTE:
+            best = min(best or (int(metric), name), (int(metric), name))
+    return best[1] if best else None
+
+
+def first_global_ipv6(if_inet6: str) -> str | None:
+    """Return the first address of global scope in /proc/net/if_inet6. Pure."""
+    for line in if_inet6.splitlines():
+        digits, _, _, scope, _, _ = line.split()
+        address = str(ipaddress.IPv6Address(int(digits, 16)))
+        if int(scope, 16) == 0 and _is_global(address):
+            return address
+    return None
+
+
+def _is_global(address: str) -> bool:
+    parsed = ipaddress.ip_address(address)
+    return not (parsed.is_loopback or parsed.is_link_local or parsed.is_multicast)
+
+
+def _ipv4_of(interface: str) -> str | None:
+    request = struct.pack("256s", interface.encode()[:_NAME_BYTES])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            reply = fcntl.ioctl(probe, _SIOCGIFADDR, request)
+        except OSError:  # the interface has no IPv4 address
+            return None
+    return socket.inet_ntoa(reply[20:24])
