@@ -1,7 +1,7 @@
 """The way in: a raw JSON document to a typed Pod, and the values that stand for a document.
 
-Raises `DecodeError` with every wrong type at once. Unknown fields are no error: they stay in the raw
-document, and `shape.compare` names them for whoever wants to warn.
+Raises `DecodeError` with every wrong type at once. Unknown fields are no error: they stay in the
+raw document, and `shape.compare` names them for whoever wants to warn.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def _problem_of(error: msgspec.ValidationError) -> Problem:
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return compact JSON with sorted keys: the same bytes for the same content, whoever wrote it."""
+    """Return compact JSON with sorted keys: the same bytes for the same content."""
     return msgspec.json.encode(value, order="sorted")
 
 

@@ -2,8 +2,8 @@
 
 Works on the document and not on the structs, so that what the node shows (`/pods`, mirror pods) is
 what an apiserver would show, unknown fields included. The document must have the right types
-(`shape.compare`) and no nulls. Gives back a new document, deep enough that the old one stays as it was.
-Source: pkg/apis/core/v1/defaults.go SetDefaults_Pod, _PodSpec, _Container, _Probe, _Volume.
+(`shape.compare`) and no nulls. Gives back a new document, deep enough that the old one stays as it
+was. Source: pkg/apis/core/v1/defaults.go SetDefaults_Pod, _PodSpec, _Container, _Probe, _Volume.
 """
 
 import copy
@@ -23,7 +23,12 @@ _VOLUME_FIELDS: Mapping[str, Mapping[str, Any]] = {
     "projected": {"defaultMode": _DEFAULT_MODE},
     "iscsi": {"iscsiInterface": "default"},
     "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
-    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+    "azureDisk": {
+        "cachingMode": "ReadWrite",
+        "fsType": "ext4",
+        "readOnly": False,
+        "kind": "Shared",
+    },
     "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
 }
 
@@ -67,7 +72,7 @@ def _default_spec(spec: Document) -> None:
     _set_empty(spec, "schedulerName", "default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("securityContext", {})
-    spec.setdefault("enableServiceLinks", True)  # noqa: FBT003  # a value, no flag of a call
+    spec.setdefault("enableServiceLinks", True)  # a value, no flag of a call
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:  # the deprecated alias and the field always carry the same value
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -86,7 +91,7 @@ def _default_container(container: Document) -> None:
         if "fieldRef" in source:
             _set_empty(source["fieldRef"], "apiVersion", "v1")
         if "fileKeyRef" in source:
-            source["fileKeyRef"].setdefault("optional", False)  # noqa: FBT003  # a value
+            source["fileKeyRef"].setdefault("optional", False)  # a value
         if "resourceFieldRef" in source:
             source["resourceFieldRef"].setdefault("divisor", "0")
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -143,6 +148,8 @@ def _downward_items(volume: Document) -> Iterable[Document]:
     projected = volume.get("projected")
     holders = [own] if isinstance(own, dict) else []
     if isinstance(projected, dict):
-        holders += [s.get("downwardAPI", {}) for s in projected.get("sources", ()) if isinstance(s, dict)]
+        holders += [
+            s.get("downwardAPI", {}) for s in projected.get("sources", ()) if isinstance(s, dict)
+        ]
     for holder in holders:
         yield from (item for item in holder.get("items", ()) if isinstance(item, dict))

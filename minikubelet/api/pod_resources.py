@@ -30,7 +30,11 @@ def default_pod_resources(spec: Document) -> None:
             if name in {"cpu", "memory"}:
                 requests.setdefault(name, canonical(amount, binary=name == "memory"))
         requests = {
-            **{n: q for n, q in limits.items() if n in {"cpu", "memory"} or n.startswith(_HUGE_PAGES)},
+            **{
+                n: q
+                for n, q in limits.items()
+                if n in {"cpu", "memory"} or n.startswith(_HUGE_PAGES)
+            },
             **requests,
         }
     if requests:

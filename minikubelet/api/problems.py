@@ -1,8 +1,8 @@
 """What is wrong with a document: one field, one sentence, in the apiserver's own wording.
 
-Validation collects problems instead of raising, so that a person sees all of them at once. Who knows
-the file and its lines (`sources.decode`) puts them in front.
-Source of the texts: apimachinery pkg/util/validation/field/errors.go.
+Validation collects problems instead of raising, so that a person sees all of them at once. Who
+knows the file and its lines (`sources.decode`) puts them in front. Source of the texts:
+apimachinery pkg/util/validation/field/errors.go.
 """
 
 import json
@@ -25,10 +25,8 @@ class Problem:
 def join(path: str, *steps: str | int) -> str:
     """Return `path` with field names and list indices appended."""
     for step in steps:
-        if isinstance(step, int):
-            path = f"{path}[{step}]"
-        else:
-            path = f"{path}.{step}" if path else step
+        name = f"[{step}]" if isinstance(step, int) else f".{step}"
+        path = f"{path}{name}" if path else str(step)
     return path
 
 

@@ -1,7 +1,8 @@
 """Compares a raw document with the struct types: unknown fields and wrong types, all at once.
 
-msgspec stops at the first wrong type and ignores unknown fields; a person who wrote a manifest wants
-to see all of both, each with its path and the name that was probably meant. Nothing is changed here.
+msgspec stops at the first wrong type and ignores unknown fields; a person who wrote a manifest
+wants to see all of both, each with its path and the name that was probably meant. Nothing is
+changed here.
 """
 
 import difflib
@@ -48,7 +49,7 @@ def _fields(struct: type[msgspec.Struct]) -> dict[str, inspect.Type]:
 
 @cache
 def _places(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Each field name of the tree with the shortest path it stands at (`restartPolicy`: `spec.restartPolicy`)."""
+    """Return the shortest path of each field name (`restartPolicy`: `spec.restartPolicy`)."""
     places: dict[str, str] = {}
     level: list[tuple[str, type[msgspec.Struct]]] = [("", struct)]
     seen: set[type[msgspec.Struct]] = set()
@@ -90,9 +91,7 @@ class _Walk:
                 return
         names = dict.fromkeys(n for m in members if (n := _NAMES.get(type(m))))
         expected = " or ".join(names)
-        self._shape.wrong_types.append(
-            Problem(path, f"expected {expected}, got {_got(value)}")
-        )
+        self._shape.wrong_types.append(Problem(path, f"expected {expected}, got {_got(value)}"))
 
     def _inside(self, value: Any, kind: inspect.Type, path: str) -> None:
         if isinstance(kind, inspect.StructType):

@@ -1,7 +1,7 @@
-"""Create-validation of a pod, as the apiserver does it: every problem with its path, in its own wording.
+"""Create-validation of a pod as the apiserver does it: every problem, in its own wording.
 
-Pure; called on the defaulted pod. Split by subject: `validation_*`.
-Source: pkg/apis/core/validation/validation.go ValidatePodCreate.
+Pure; called on the defaulted pod. Split by subject: `validation_*`. Source:
+pkg/apis/core/validation/validation.go ValidatePodCreate.
 """
 
 from minikubelet.api.pod import Pod

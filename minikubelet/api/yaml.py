@@ -1,10 +1,10 @@
 """YAML and JSON text to documents, read as the Kubernetes tools read it, each value with its line.
 
 Kubernetes reads YAML 1.1 through go-yaml v2: `yes` and `on` are booleans, dates and base-60 numbers
-are strings, keys become strings, a doubled key is an error here (where the kubelet keeps the last one
-silently). The text is composed to nodes once (by libyaml where it is there), values are built from the
-nodes by our own scalar rules (`yaml_scalars`), and the nodes stay with the document only as long as
-someone may ask for a line. Pure; `sources.decode` is who comes next.
+are strings, keys become strings, a doubled key is an error here (where the kubelet keeps the last
+one silently). The text is composed to nodes once (by libyaml where it is there), values are built
+from the nodes by our own scalar rules (`yaml_scalars`), and the nodes stay with the document only
+as long as someone may ask for a line. Pure; `sources.decode` is who comes next.
 """
 
 import json
@@ -37,7 +37,7 @@ class YAMLError(ValueError):
 class _NodeRules:
     """Keeps plain scalars apart from quoted ones: their meaning is decided by `yaml_scalars`."""
 
-    def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
+    def resolve(self, kind: type[Node], _value: str | None, implicit: Any) -> str:
         if kind is ScalarNode:
             plain = implicit[0] if isinstance(implicit, tuple) else implicit
             return PLAIN if plain else "tag:yaml.org,2002:str"
@@ -51,13 +51,18 @@ class _NodeRules:
 
 
 if yaml.__with_libyaml__:
+    _CParser: Any = yaml.cyaml.CParser  # type: ignore[attr-defined]  # the stubs don't know it
 
-    class _Loader(_NodeRules, yaml.cyaml.CParser):  # type: ignore[misc]  # the stubs lack CParser's base
-        pass
+    class _Loader(_NodeRules, _CParser):  # type: ignore[misc]  # its base is unknown to the stubs
+        """Composes nodes with libyaml."""
 else:
 
     class _Loader(  # type: ignore[no-redef]  # the same class without libyaml
-        _NodeRules, yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer
+        _NodeRules,
+        yaml.reader.Reader,
+        yaml.scanner.Scanner,
+        yaml.parser.Parser,
+        yaml.composer.Composer,
     ):
         def __init__(self, text: str) -> None:
             yaml.reader.Reader.__init__(self, text)
@@ -115,7 +120,7 @@ def load_all(text: str) -> list[Document]:
 
 
 def _load_json(text: str) -> Document | None:
-    """JSON proper is read as such (tabs, `\\/`); its lines are found through YAML when asked."""
+    """Return JSON proper, with its lines found through YAML; None for anything else."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError as error:

@@ -1,8 +1,8 @@
 """What a YAML scalar means: the rules of go-yaml v2 with the numbers as JSON would show them.
 
-Source: go.yaml.in/yaml/v2 resolve.go, sigs.k8s.io/yaml. Differences to other YAML readers: 0o17, 0x1f,
-0b1 and a leading 0 are integers in that base, underscores inside numbers are dropped, `12:30:45` and
-dates are strings, a float without fraction turns into an integer (JSON shows it so).
+Source: go.yaml.in/yaml/v2 resolve.go, sigs.k8s.io/yaml. Differences to other YAML readers: 0o17,
+0x1f, 0b1 and a leading 0 are integers in that base, underscores inside numbers are dropped,
+`12:30:45` and dates are strings, a float without fraction turns into an integer (JSON shows it so).
 """
 
 import base64
@@ -15,11 +15,13 @@ PLAIN = "!plain"
 """Our tag of a scalar that is neither quoted nor tagged."""
 
 _TAG = "tag:yaml.org,2002:"
-_TRUE = frozenset("y Y yes Yes YES true True TRUE on On ON".split())
-_FALSE = frozenset("n N no No NO false False FALSE off Off OFF".split())
+_TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
+_FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _NOT_JSON = frozenset(
-    sign + name for sign in ("", "+", "-") for name in (".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN")
+    sign + name
+    for sign in ("", "+", "-")
+    for name in (".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN")
 ) - {f"{sign}{name}" for sign in "+-" for name in (".nan", ".NaN", ".NAN")}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)")
@@ -45,10 +47,12 @@ def scalar(text: str, tag: str, line: int) -> Any:
         try:
             return base64.b64decode(text, validate=False).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
-            raise ScalarError("cannot read YAML: !!binary value isn't base64 of a text", line) from error
+            raise ScalarError(
+                "cannot read YAML: !!binary value isn't base64 of a text", line
+            ) from error
     if kind in {"bool", "int", "float"}:
         value = _plain(text, line)
-        expected = {"bool": bool, "int": int, "float": (int, float)}[kind]
+        expected: Any = {"bool": bool, "int": int, "float": (int, float)}[kind]
         if not isinstance(value, expected) or (kind != "bool" and isinstance(value, bool)):
             raise ScalarError(f"cannot read YAML: {text!r} is no !!{kind}", line)
         return value

@@ -1,4 +1,4 @@
-"""The text of `minikubelet run --help`: every flag by group, with its default and whether it works."""
+"""The text of `minikubelet run --help`: every flag by group, its default, whether it works."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from minikubelet.config.flags import FLAG_DEFAULTS, FLAGS, Flag, Kind
 _HEAD = """\
 Usage: minikubelet run [FLAG...]
 
-Run the node agent. Flags and their rules are the kubelet's; they win over the file given by --config.
+Run the node agent. Flags and their rules are the kubelet's; they win over the --config file.
 Flags marked * are taken, but have no effect here yet.
 """
 _INDENT = 8

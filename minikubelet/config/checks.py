@@ -1,7 +1,7 @@
 """What a configuration may not say: every fault with its field, in the document with defaults.
 
-Source: pkg/kubelet/apis/config/validation/validation.go; fields without effect are checked only where
-a wrong value shows a misunderstanding.
+Source: pkg/kubelet/apis/config/validation/validation.go; fields without effect are checked only
+where a wrong value shows a misunderstanding.
 """
 
 import ipaddress
@@ -16,14 +16,27 @@ from minikubelet.config.defaults import get
 from minikubelet.config.duration import seconds
 
 _DURATIONS = (
-    "syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "runtimeRequestTimeout",
-    "cpuCFSQuotaPeriod", "crashLoopBackOff.maxContainerRestartPeriod", "streamingConnectionIdleTimeout",
-    "nodeStatusUpdateFrequency", "nodeStatusReportFrequency", "imageMinimumGCAge", "imageMaximumGCAge",
-    "volumeStatsAggPeriod", "cpuManagerReconcilePeriod", "evictionPressureTransitionPeriod",
-    "containerLogMonitorInterval", "shutdownGracePeriod", "shutdownGracePeriodCriticalPods",
-    "authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL",
+    "syncFrequency",
+    "fileCheckFrequency",
+    "httpCheckFrequency",
+    "runtimeRequestTimeout",
+    "cpuCFSQuotaPeriod",
+    "crashLoopBackOff.maxContainerRestartPeriod",
+    "streamingConnectionIdleTimeout",
+    "nodeStatusUpdateFrequency",
+    "nodeStatusReportFrequency",
+    "imageMinimumGCAge",
+    "imageMaximumGCAge",
+    "volumeStatsAggPeriod",
+    "cpuManagerReconcilePeriod",
+    "evictionPressureTransitionPeriod",
+    "containerLogMonitorInterval",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodCriticalPods",
+    "authentication.webhook.cacheTTL",
+    "authorization.webhook.cacheAuthorizedTTL",
     "authorization.webhook.cacheUnauthorizedTTL",
-)  # fmt: skip
+)
 _POSITIVE = ("syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "runtimeRequestTimeout")
 _RANGES: Mapping[str, tuple[int, int]] = {
     "healthzPort": (0, 65535),
@@ -39,13 +52,16 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "containerLogMaxFiles": (2, 2**31 - 1),
     "containerLogMaxWorkers": (1, 2**31 - 1),
     "maxParallelImagePulls": (1, 2**31 - 1),
-} | {
-    name: (0, 2**31 - 1)
-    for name in (
-        "eventBurst", "eventRecordQPS", "kubeAPIBurst", "kubeAPIQPS", "maxPods", "podsPerCore",
-        "registryBurst", "registryPullQPS", "maxOpenFiles",
-    )
-}  # fmt: skip
+    "eventBurst": (0, 2**31 - 1),
+    "eventRecordQPS": (0, 2**31 - 1),
+    "kubeAPIBurst": (0, 2**31 - 1),
+    "kubeAPIQPS": (0, 2**31 - 1),
+    "maxPods": (0, 2**31 - 1),
+    "podsPerCore": (0, 2**31 - 1),
+    "registryBurst": (0, 2**31 - 1),
+    "registryPullQPS": (0, 2**31 - 1),
+    "maxOpenFiles": (0, 2**63 - 1),
+}
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "cgroupDriver": ("cgroupfs", "systemd"),
     "hairpinMode": ("promiscuous-bridge", "hairpin-veth", "none"),
@@ -55,8 +71,11 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "logging.format": ("text", "json"),
 }
 _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
-_RESTART_PERIOD = (1.0, 300.0)
-_QUOTA_PERIOD = (0.001, 1.0)
+_LIMITS: Mapping[str, tuple[float, float, str]] = {
+    "crashLoopBackOff.maxContainerRestartPeriod": (1, 300, "must be set between 1s and 300s"),
+    "cpuCFSQuotaPeriod": (0.001, 1, "must be between 1ms and 1sec, inclusive"),
+}
+"""Seconds and the kubelet's words."""
 _HOST_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MAX_HOST_NAME = 253
 
@@ -98,11 +117,10 @@ def _durations(document: Mapping[str, Any]) -> Iterator[Problem]:
             continue
         if path in _POSITIVE and length <= 0:
             yield invalid(path, text, "must be greater than zero")
-        if path == "crashLoopBackOff.maxContainerRestartPeriod":
-            if not _RESTART_PERIOD[0] <= length <= _RESTART_PERIOD[1]:
-                yield invalid(path, text, "must be set between 1s and 300s")
-        if path == "cpuCFSQuotaPeriod" and not _QUOTA_PERIOD[0] <= length <= _QUOTA_PERIOD[1]:
-            yield invalid(path, text, "must be between 1ms and 1sec, inclusive")
+        if path in _LIMITS:
+            low, high, text_of_limits = _LIMITS[path]
+            if not low <= length <= high:
+                yield invalid(path, text, text_of_limits)
 
 
 def _addresses(document: Mapping[str, Any]) -> Iterator[Problem]:
@@ -169,4 +187,7 @@ def _log_folder(document: Mapping[str, Any]) -> Iterator[Problem]:
 def check_node_name(name: str) -> Iterator[str]:
     """Yield what is wrong with the node's name: pods are named after it."""
     if len(name) > _MAX_HOST_NAME or not _HOST_NAME.fullmatch(name):
-        yield f"--hostname-override: {name!r} is no valid node name (lower case letters, digits, '-', '.'); set another one"
+        yield (
+            f"--hostname-override: {name!r} is no valid node name "
+            "(lower case letters, digits, '-', '.'); set another one"
+        )

@@ -1,7 +1,7 @@
-"""`Config`: everything the agent is told, as one frozen value. Durations are seconds, paths absolute.
+"""`Config`: everything the agent is told, as one frozen value; seconds and absolute paths.
 
-Only `agent` and `cli` see it; every other room gets single values. `document` is the whole effective
-KubeletConfiguration (for /configz), also the fields that have no effect here.
+Only `agent` and `cli` see it; every other room gets single values. `document` is the whole
+effective KubeletConfiguration (for /configz), also the fields that have no effect here.
 """
 
 from collections.abc import Mapping

@@ -91,21 +91,47 @@ DEFAULTS: Mapping[str, Any] = {
 
 _POINTERS = frozenset(
     {
-        "enableServer", "registryPullQPS", "eventRecordQPS", "enableDebuggingHandlers", "healthzPort",
-        "oomScoreAdj", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "cgroupsPerQOS",
-        "podPidsLimit", "resolvConf", "cpuCFSQuota", "cpuCFSQuotaPeriod", "nodeStatusMaxImages",
-        "kubeAPIQPS", "mergeDefaultEvictionSettings", "enableControllerAttachDetach",
-        "makeIPTablesUtilChains", "iptablesMasqueradeBit", "iptablesDropBit", "failSwapOn",
-        "containerLogMaxFiles", "containerLogMaxWorkers", "containerLogMonitorInterval",
-        "enforceNodeAllocatable", "enableSystemLogHandler", "enableProfilingHandler",
-        "enableDebugFlagsHandler", "crashLoopBackOff.maxContainerRestartPeriod", "seccompDefault",
-        "memoryThrottlingFactor", "registerNode", "localStorageCapacityIsolation",
-        "authentication.anonymous.enabled", "authentication.webhook.enabled", "userNamespaces.idsPerPod",
+        "enableServer",
+        "registryPullQPS",
+        "eventRecordQPS",
+        "enableDebuggingHandlers",
+        "healthzPort",
+        "oomScoreAdj",
+        "imageGCHighThresholdPercent",
+        "imageGCLowThresholdPercent",
+        "cgroupsPerQOS",
+        "podPidsLimit",
+        "resolvConf",
+        "cpuCFSQuota",
+        "cpuCFSQuotaPeriod",
+        "nodeStatusMaxImages",
+        "kubeAPIQPS",
+        "mergeDefaultEvictionSettings",
+        "enableControllerAttachDetach",
+        "makeIPTablesUtilChains",
+        "iptablesMasqueradeBit",
+        "iptablesDropBit",
+        "failSwapOn",
+        "containerLogMaxFiles",
+        "containerLogMaxWorkers",
+        "containerLogMonitorInterval",
+        "enforceNodeAllocatable",
+        "enableSystemLogHandler",
+        "enableProfilingHandler",
+        "enableDebugFlagsHandler",
+        "crashLoopBackOff.maxContainerRestartPeriod",
+        "seccompDefault",
+        "memoryThrottlingFactor",
+        "registerNode",
+        "localStorageCapacityIsolation",
+        "authentication.anonymous.enabled",
+        "authentication.webhook.enabled",
+        "userNamespaces.idsPerPod",
     }
-)  # fmt: skip
+)
 """Fields whose explicit zero is kept."""
 
-_ZEROS = ("", 0, "0", "0s", [], {})
+_ZEROS: tuple[Any, ...] = ("", 0, "0", "0s", [], {})
 
 
 def is_zero(value: Any) -> bool:
@@ -134,8 +160,8 @@ def put(document: Document, path: str, value: Any) -> None:
 def with_defaults(document: Mapping[str, Any], *, from_file: bool) -> Document:
     """Return a copy with every unset field at its default.
 
-    `failCgroupV1` is true only where a configuration file speaks: with flags alone the agent starts on
-    any Linux (a departure).
+    `failCgroupV1` is true only where a configuration file speaks: with flags alone the agent starts
+    on any Linux (a departure).
     """
     result = copy.deepcopy(dict(document))
     update = get(result, "nodeStatusUpdateFrequency")

@@ -126,8 +126,8 @@ NO_EFFECT: Mapping[str, str] = {
     "--image-credential-provider-bin-dir": "registry credentials are not fetched by plugins yet",
     "--lock-file": "the state directory is locked instead",
     "--exit-on-lock-contention": "the state directory is locked instead",
-    "--minimum-container-ttl-duration": "the newest containers of a pod are kept as long as the pod",
-    "--maximum-dead-containers": "the newest containers of a pod are kept as long as the pod",
+    "--minimum-container-ttl-duration": "a pod's newest containers are kept with the pod",
+    "--maximum-dead-containers": "a pod's newest containers are kept with the pod",
     "--maximum-dead-containers-per-container": "the newest container of each name is kept",
     "--experimental-mounter-path": _GONE,
     "--experimental-allocatable-ignore-eviction": _EVICTION,
@@ -136,7 +136,7 @@ NO_EFFECT: Mapping[str, str] = {
 
 
 def key_of(target: str) -> str:
-    """Return the entry that a field (dotted path) or a flag (`--name`) falls under, empty when it works."""
+    """Return the entry that a field (dotted path) or flag (`--name`) falls under, or nothing."""
     while target and target not in NO_EFFECT:
         target = target.rpartition(".")[0]
     return target

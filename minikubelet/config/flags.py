@@ -1,8 +1,11 @@
 """The table of flags: every one of the kubelet 1.36, where its value goes, and what it means.
 
 A target is the dotted path of a configuration field, or empty for a value that only flags have.
-Whether it works is told by `effects`. Source: cmd/kubelet/app/options/options.go, component-base logs.
+Whether it works is told by `effects`. Source: cmd/kubelet/app/options/options.go, component-base
+logs.
 """
+
+# ruff: noqa: E501  # a table: one flag a line
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag: `name` without dashes; `target` as told above; `gone` when Kubernetes 1.36 has it no more."""
+    """One flag, its `name` without dashes; `gone` when Kubernetes 1.36 has it no more."""
 
     name: str
     kind: Kind

@@ -1,7 +1,7 @@
-"""Flags and files to a `Config`: defaults < --config < --config-dir < flags, and every fault at once.
+"""Flags and files to a `Config`: defaults < --config < --config-dir < flags.
 
-Reads the files named on the command line, the host's name and its number of CPUs, once. Nothing else of
-the environment is read, here or later.
+Reads the files named on the command line, the host's name and its number of CPUs, once. Nothing
+else of the environment is read, here or later.
 """
 
 import os
@@ -28,7 +28,8 @@ _PATHS = (
     "staticPodPath", "authentication.x509.clientCAFile", "tlsCertFile", "tlsPrivateKeyFile",
     "resolvConf", "volumePluginDir", "podLogsDir",
 )  # fmt: skip
-"""Fields that are relative to their file (kubelet config/helpers.go KubeletConfigurationPathRefs)."""
+"""Fields that are relative to their file (kubelet config/helpers.go KubeletConfigurationPathRefs).
+"""
 
 _FLAG_PATHS = ("root-dir", "cert-dir", "kubeconfig", "bootstrap-kubeconfig")
 _ZERO = {Kind.BOOL: False, Kind.INT: 0, Kind.MAP: {}}
@@ -208,10 +209,10 @@ def _apply_flags(document: dict[str, Any], parsed: Parsed, reading: _Reading) ->
         else:
             put(document, flag.target, value)
     if path := document.get("staticPodPath"):
-        document["staticPodPath"] = os.path.abspath(path)
+        document["staticPodPath"] = str(Path(path).absolute())
     for name in _FLAG_PATHS:
         if only[name]:
-            only[name] = os.path.abspath(only[name])
+            only[name] = str(Path(only[name]).absolute())
     return only
 
 

@@ -1,8 +1,9 @@
 """The command line read as the kubelet reads it (pflag), all faults at once.
 
-`--flag=value`, `--flag value`, `--bool`, `--bool=false`, `-v4`, `-v 4`; underscores in names count as
-dashes; a repeated scalar is overwritten, a repeated list or map grows. A value that looks like a flag is
-still the value of a flag that needs one. Source: spf13/pflag flag.go, component-base cli/flag.
+`--flag=value`, `--flag value`, `--bool`, `--bool=false`, `-v4`, `-v 4`; underscores in names count
+as dashes; a repeated scalar is overwritten, a repeated list or map grows. A value that looks like a
+flag is still the value of a flag that needs one. Source: spf13/pflag flag.go, component-base
+cli/flag.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Every field of KubeletConfiguration (kubelet.config.k8s.io/v1beta1, release 1.36) with its type.
 
-Optional fields that the kubelet keeps as pointers are `X | None`: an explicit zero counts there. In all
-others a zero value means the default, as in the kubelet. Durations are Go's texts (`1m30s`).
+Optional fields that the kubelet keeps as pointers are `X | None`: an explicit zero counts there. In
+all others a zero value means the default, as in the kubelet. Durations are Go's texts (`1m30s`).
 Source: k8s.io/kubelet config/v1beta1/types.go, component-base logs/api/v1/types.go.
 """
 

@@ -1,9 +1,10 @@
 """The content of a manifest file or URL to pods, document by document. Pure.
 
-One bad document never blocks the others. Where a document is invalid, its last good version takes its
-place: found by namespace and name; where the document can't even say its name, or has a new one, every
-earlier pod that the content no longer names stays, since stopping a pod needs a readable wish. Text that
-can't be split into documents keeps all its pods. Who calls: `sources.file`, `sources.http`.
+One bad document never blocks the others. Where a document is invalid, its last good version takes
+its place: found by namespace and name; where the document can't even say its name, or has a new
+one, every earlier pod that the content no longer names stays, since stopping a pod needs a readable
+wish. Text that can't be split into documents keeps all its pods. Who calls: `sources.file`,
+`sources.http`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +25,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that a content means: pods to run, their documents for the last-good store, and what to tell.
+    """What a content means: pods to run, documents for the last-good store, what to tell.
 
-    `has_list` is True when the content is or holds a list: an empty one is then meant, not a mistake.
+    `has_list` is True when the content is or holds a list: an empty one is then meant, not a
+    mistake.
     """
 
     pods: tuple[PodRecord, ...] = ()
@@ -50,7 +52,7 @@ class _Item:
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
         if not isinstance(name, str) or not name:
             return None
-        return str(metadata.get("namespace") or "default"), name
+        return _key_of(self.raw)
 
 
 def decode_manifest(
@@ -151,7 +153,7 @@ class _Decoder:
         return True
 
     def _keep_unnamed(self, named: set[Key | None], index: int) -> None:
-        """Keep earlier pods that the content no longer names beside a document that can't be read."""
+        """Keep earlier pods that aren't named any more beside a document that can't be read."""
         kept = []
         for key, raw in self._last_good.items():
             if key in named:

@@ -1,10 +1,10 @@
 """The file source: a manifest folder or file, taken over at once when it changes.
 
-Each round covers the path with watches, looks (in a thread, with a deadline), sends the whole set if it
-changed, and then waits for an event or for the slow relist, which only repairs what events missed. There
-is no debounce: writing a file ends with one event that means complete, and what else is queued by then
-belongs to the same round. The newest valid documents go to the last-good store after the set was sent,
-so that keeping them delays no start. Who comes next: `sources.merge`.
+Each round covers the path with watches, looks (in a thread, with a deadline), sends the whole set
+if it changed, and then waits for an event or for the slow relist, which only repairs what events
+missed. There is no debounce: writing a file ends with one event that means complete, and what else
+is queued by then belongs to the same round. The newest valid documents go to the last-good store
+after the set was sent, so that keeping them delays no start. Who comes next: `sources.merge`.
 """
 
 import os
@@ -15,8 +15,8 @@ from anyio.abc import TaskStatus
 from anyio.to_thread import run_sync
 
 from minikubelet.sources.folder import Look, Request, look
-from minikubelet.sources.reports import LastGood, ManifestReport, RawDocument
 from minikubelet.sources.reporting import Reporter
+from minikubelet.sources.reports import LastGood, ManifestReport, RawDocument
 from minikubelet.sources.updates import FILE, SourceSet
 from minikubelet.sources.watch import Watch
 
@@ -116,8 +116,8 @@ class FileSource:
         if self._look.fault:
             return
         for path in [p for p in self._stored if self._is_own(p)]:
-            state = self._look.files.get(path)
-            if state is None or not state.manifest.documents:
+            kept = self._look.files.get(path)
+            if kept is None or not kept.manifest.documents:
                 self._store.forget(path)
                 del self._stored[path]
 
@@ -129,7 +129,7 @@ class FileSource:
 def _cover_and_look(
     request: Request, watch: Watch, before: Look, stored: Mapping[str, Sequence[RawDocument]]
 ) -> Look:
-    """Watch, then look: whatever changes after the look raises an event. New links need a second round."""
+    """Watch, then look, so that later changes raise an event; new links need a second round."""
     watch.cover(request.root, before.links)
     after = look(request, before, stored)
     if after.links != before.links:

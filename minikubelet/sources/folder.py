@@ -1,9 +1,9 @@
-"""One look at the manifest path: which files are there and what they mean. Blocking; runs in a thread.
+"""One look at the manifest path: which files are there and what they mean. Blocking.
 
-`look` takes what the last look found and gives back a new value, so an abandoned call can't do harm.
-A file is read again only when its stat identity changed or an event named it. What can't be read keeps
-its last good pods; only an entry that is gone, from a folder that can be read, takes its pods along.
-Never watches and never sends: that is `sources.watch` and `sources.file`.
+`look` takes what the last look found and gives back a new value, so an abandoned call can't do
+harm. A file is read again only when its stat identity changed or an event named it. What can't be
+read keeps its last good pods; only an entry that is gone, from a folder that can be read, takes its
+pods along. Never watches and never sends: that is `sources.watch` and `sources.file`.
 """
 
 import errno
@@ -28,7 +28,7 @@ Stored = Mapping[str, Sequence[RawDocument]]
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file's last reading. `identity` None asks for another one; `unfinished` was being written then."""
+    """A file's last reading; `identity` None asks for another, `unfinished` was being written."""
 
     manifest: Manifest
     identity: Identity | None
@@ -37,7 +37,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found: files by path, entries that were left out, links to follow, the path's own fault."""
+    """What one look found: files, entries left out, links to follow, the path's own fault."""
 
     files: Mapping[str, FileState] = field(default_factory=dict)
     notes: tuple[ManifestReport, ...] = ()
@@ -55,7 +55,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to look at: the configured path, the node, files named by events, and whether this is the slow relist."""
+    """What to look at: the path, the node, files named by events, and whether it is the relist."""
 
     root: str
     node_name: str
@@ -175,7 +175,7 @@ def _read(
 def _unfinished(
     place: Place, before: FileState | None, last_good: Sequence[RawDocument], identity: Identity
 ) -> FileState:
-    """Wait for the end of the writing (its event, or the next relist): what was read before stays."""
+    """Wait for the end of the writing or the next relist: what was read before stays."""
     if before is not None:
         return replace(before, identity=None, unfinished=identity)
     manifest = broken("", place, last_good)
@@ -185,7 +185,7 @@ def _unfinished(
 
 
 def _is_being_written(fd: int) -> bool:
-    """Ask the kernel for a read lease: refused with EAGAIN while anyone has the file open for writing.
+    """Ask for a read lease: the kernel refuses it while anyone has the file open for writing.
 
     Where leases aren't to be had (foreign owner, network file system) the file counts as complete.
     A writer that comes in between breaks the lease by a signal: one that is ignored by default.

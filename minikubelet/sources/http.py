@@ -1,10 +1,10 @@
 """The URL source: a list of pods fetched at an interval.
 
 The answer may be a Pod, a PodList, a List or several documents, JSON or YAML. Whatever isn't a good
-answer (a status, a time-out, an empty or unreadable body, a body without any pod) is an error that stays
-visible until a good answer comes, and the last good set keeps running; only an explicit empty list
-removes everything. aiohttp is loaded when the source runs, so a node without a URL never pays for it.
-Source: kubelet config/http.go; the empty body is a departure (there it removes every pod).
+answer (a status, a time-out, an empty or unreadable body, a body without any pod) is an error that
+stays visible until a good answer comes, and the last good set keeps running; only an explicit empty
+list removes everything. aiohttp is loaded when the source runs, so a node without a URL never pays
+for it. Source: kubelet config/http.go; the empty body is a departure (there it removes every pod).
 """
 
 from collections.abc import Awaitable, Callable, Sequence

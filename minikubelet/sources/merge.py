@@ -1,10 +1,10 @@
 """Per-source sets to pod updates: what changed, and who owns a name. Pure.
 
-Every source delivers its whole set; the difference to what was known is ADD, UPDATE, REMOVE, DELETE and
-RECONCILE, in the kubelet's order (REMOVE first, so that an edited static pod, which has a new uid, ends
-before its successor begins; workers sequence by full name). A name that two documents claim belongs to
-the one that runs; the loser is kept aside, named in a conflict, and added when the owner goes.
-Source: kubelet config/config.go.
+Every source delivers its whole set; the difference to what was known is ADD, UPDATE, REMOVE, DELETE
+and RECONCILE, in the kubelet's order (REMOVE first, so that an edited static pod, which has a new
+uid, ends before its successor begins; workers sequence by full name). A name that two documents
+claim belongs to the one that runs; the loser is kept aside, named in a conflict, and added when the
+owner goes. Source: kubelet config/config.go.
 """
 
 from collections.abc import Iterable, Mapping
@@ -121,7 +121,7 @@ def _settle(
 
 
 def _rank(source: str, record: PodRecord, owner: tuple[str, PodRecord] | None) -> tuple[Any, ...]:
-    """Order of claims: the running document, then its file (its number may move), then source and origin."""
+    """Order of claims: what runs, then its file (its number may move), then source and origin."""
     nearness = 3
     if owner is not None and owner[0] == source:
         running = owner[1]

@@ -1,10 +1,9 @@
-"""What a static pod may not ask for: API objects (as the kubelet refuses them), and what this agent can't do yet.
+"""What a static pod may not ask for: API objects, and what this agent can't do yet.
 
 Source of the texts: pkg/api/pod/util.go HasAPIObjectReference, kubelet config/common.go.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from minikubelet.api.pod import Pod, Volume
 from minikubelet.api.problems import Problem, forbidden, join
@@ -95,7 +94,7 @@ def _volumes(pod: Pod) -> Found:
 
 
 def unsupported(pod: Pod) -> list[Problem]:
-    """Return a problem for each thing the kubelet would do for a static pod and this agent doesn't."""
+    """Return a problem for each thing that the kubelet would do and this agent doesn't."""
     problems = [
         forbidden(
             f"spec.volumes[{index}].{_json_name(name)}",

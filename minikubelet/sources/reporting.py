@@ -8,7 +8,7 @@ Key = tuple[str, int]
 
 
 class Reporter:
-    """Compares each new list of reports with the last one and calls `on_problem` for the differences."""
+    """Compares each list of reports with the last and calls `on_problem` for what is new."""
 
     def __init__(self, on_problem: Callable[[ManifestReport], None] | None = None) -> None:
         self._on_problem = on_problem

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class ManifestReport:
-    """One document of a file or URL, or the whole (`document` 0) when it can't be split into documents.
+    """One document of a file or URL, or the whole (`document` 0) when it can't be split.
 
     `pods` are full names (`name_namespace`). Errors and warnings are complete sentences with place,
-    line and field path. `last_good` says that an earlier version runs, as the present one is invalid.
+    line and field path. `last_good` says that an earlier version runs, as the present one is
+    invalid.
     """
 
     source: str
@@ -29,7 +30,7 @@ RawDocument = Mapping[str, Any]
 
 
 class LastGood(Protocol):
-    """The store of the newest valid documents by path or URL. May block: called in worker threads only."""
+    """The store of the newest valid documents by path or URL. May block: threads only."""
 
     def load(self) -> Mapping[str, Sequence[RawDocument]]:
         """Return everything stored."""

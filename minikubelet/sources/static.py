@@ -1,8 +1,9 @@
-"""One document of a file or URL to the pod that this node runs: name, uid, defaults, checks, in the kubelet's order.
+"""One document of a file or URL to the pod of this node, step by step as the kubelet does.
 
-Pure. The uid is a hash of the document as written (canonical JSON, so that key order, comments and the
-place in the file don't matter), the node and the path: an unchanged manifest keeps its uid over restarts
-and upgrades of the agent, a changed one is another pod. Source: kubelet config/common.go applyDefaults.
+Pure. The uid is a hash of the document as written (canonical JSON, so that key order, comments and
+the place in the file don't matter), the node and the path: an unchanged manifest keeps its uid over
+restarts and upgrades of the agent, a changed one is another pod. Source: kubelet config/common.go
+applyDefaults.
 """
 
 from collections.abc import Mapping
@@ -102,7 +103,7 @@ def _uid(document: Mapping[str, Any], place: Place) -> str:
 
 
 def _with_no_execute(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the toleration, or replace one that matches the same taints (helper.AddOrUpdateTolerationInPod)."""
+    """Add the toleration unless it is there (kubelet: helper.AddOrUpdateTolerationInPod)."""
     result, replaced = [], False
     for toleration in tolerations:
         same = all(

@@ -1,9 +1,9 @@
-"""Changes of a path as events: inotify on the path, on what its links lead to, and on their parents.
+"""Changes of a path as events: inotify on the path, what its links lead to, and parents.
 
-The parents are watched for the one name that matters, so that a path that is missing is seen when it
-appears, and one that is replaced (also by a swapped link) is followed. `cover` is called before each
-look: what it watches then can't change unseen. Without inotify (its limits are per user) `wait` only
-sleeps, and the slow relist does the work. Never reads files.
+The parents are watched for the one name that matters, so that a path that is missing is seen when
+it appears, and one that is replaced (also by a swapped link) is followed. `cover` is called before
+each look: what it watches then can't change unseen. Without inotify (its limits are per user)
+`wait` only sleeps, and the slow relist does the work. Never reads files.
 """
 
 import os
@@ -21,24 +21,32 @@ from minikubelet.sources.folder import is_left_out
 _COMING_AND_GOING = flags.CREATE | flags.MOVED_TO | flags.MOVED_FROM | flags.DELETE
 _SELF = flags.DELETE_SELF | flags.MOVE_SELF
 _CONTENT = flags.CLOSE_WRITE | flags.ATTRIB
+_SLOW = "changes are seen by the slow relist only"
 _MAX_LINKS = 40
 """As many links as the kernel follows in one path."""
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """What matters in one folder: names, or any name; files' contents, or only that names come and go."""
+    """What matters in one folder: which names, and whether files' contents or only names."""
 
     names: set[str] = field(default_factory=set)
     any_name: bool = False
     contents: bool = False
 
     def mask(self) -> int:
-        return _COMING_AND_GOING | _SELF | flags.ONLYDIR | (_CONTENT if self.contents else 0)
+        """Return the events to ask for."""
+        return int(_COMING_AND_GOING | _SELF | flags.ONLYDIR | (_CONTENT if self.contents else 0))
+
+    def matters(self, name: str) -> bool:
+        """Return True when an event about this name asks for a look."""
+        if name in self.names:
+            return True
+        return self.any_name and (name.startswith("..") or not is_left_out(name))
 
 
 def steps(path: str) -> tuple[list[tuple[str, str]], str]:
-    """Return (real folder, name) of each step of a path, links included, and its end as far as it exists."""
+    """Return (real folder, name) of each step of a path, links included, and its real end."""
     todo = [part for part in path.split("/") if part]
     current, links, result = "/", 0, []
     while todo:
@@ -68,7 +76,7 @@ def steps(path: str) -> tuple[list[tuple[str, str]], str]:
 
 
 class Watch:
-    """An inotify instance and the folders it covers. Enter it in a thread: loading it blocks for a moment."""
+    """An inotify instance and the folders it covers. Enter it in a thread: loading blocks."""
 
     def __init__(self) -> None:
         self.fault = ""
@@ -79,7 +87,7 @@ class Watch:
         try:
             self._inotify = INotify()
         except OSError as error:
-            self.fault = f"cannot watch manifests: inotify: {error.strerror}; changes are seen by the slow relist only"
+            self.fault = f"cannot watch manifests: inotify: {error.strerror}; {_SLOW}"
         return self
 
     def __exit__(
@@ -109,7 +117,7 @@ class Watch:
                 wd = self._inotify.add_watch(folder_path, what.mask())
             except OSError as error:
                 if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                    self.fault = f"cannot watch {folder_path}: {error.strerror}; changes are seen by the slow relist only"
+                    self.fault = f"cannot watch {folder_path}: {error.strerror}; {_SLOW}"
                 continue
             self._by_wd[wd] = (folder_path, what)
         for wd in old.keys() - self._by_wd.keys():
@@ -144,10 +152,7 @@ class Watch:
             folder, what = watched
             if event.mask & _SELF:
                 relevant = True
-            elif event.name in what.names:
-                relevant = True
-                touched.add(os.path.join(folder, event.name))
-            elif what.any_name and (event.name.startswith("..") or not is_left_out(event.name)):
+            elif what.matters(event.name):
                 relevant = True
                 touched.add(os.path.join(folder, event.name))
         return touched, relevant
