@@ -72,7 +72,7 @@ def _default_spec(spec: Document) -> None:
     _set_empty(spec, "schedulerName", "default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("securityContext", {})
-    spec.setdefault("enableServiceLinks", True)  # a value, no flag of a call
+    spec.setdefault("enableServiceLinks", True)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:  # the deprecated alias and the field always carry the same value
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -87,19 +87,22 @@ def _default_container(container: Document) -> None:
     for port in container.get("ports", ()):
         _set_empty(port, "protocol", "TCP")
     for variable in container.get("env", ()):
-        source = variable.get("valueFrom", {})
-        if "fieldRef" in source:
-            _set_empty(source["fieldRef"], "apiVersion", "v1")
-        if "fileKeyRef" in source:
-            source["fileKeyRef"].setdefault("optional", False)  # a value
-        if "resourceFieldRef" in source:
-            source["resourceFieldRef"].setdefault("divisor", "0")
+        _default_reference(variable.get("valueFrom", {}))
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
             _default_probe(container[name])
     for hook in container.get("lifecycle", {}).values():
         if isinstance(hook, dict) and "httpGet" in hook:
             _default_http_get(hook["httpGet"])
+
+
+def _default_reference(source: Document) -> None:
+    if "fieldRef" in source:
+        _set_empty(source["fieldRef"], "apiVersion", "v1")
+    if "fileKeyRef" in source:
+        source["fileKeyRef"].setdefault("optional", False)
+    if "resourceFieldRef" in source:
+        source["resourceFieldRef"].setdefault("divisor", "0")
 
 
 def _pull_policy(image: str) -> str:
@@ -137,10 +140,7 @@ def _default_volume(volume: Document) -> None:
     if isinstance(image := volume.get("image"), dict) and not image.get("pullPolicy"):
         image["pullPolicy"] = _pull_policy(image.get("reference", ""))
     for item in _downward_items(volume):
-        if "fieldRef" in item:
-            _set_empty(item["fieldRef"], "apiVersion", "v1")
-        if "resourceFieldRef" in item:
-            item["resourceFieldRef"].setdefault("divisor", "0")
+        _default_reference(item)
 
 
 def _downward_items(volume: Document) -> Iterable[Document]:
