@@ -108,7 +108,8 @@ def _devices(path: str, container: Container, volumes: set[str]) -> Iterator[Pro
             yield invalid(
                 join(where, "name"),
                 device.name,
-                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block "
+                "mode",
             )
         if not device.device_path:
             yield required(join(where, "devicePath"))

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from minikubelet.api.pod import PodSpec, Quantity, ResourceRequirements
 from minikubelet.api.problems import Problem, at_key, forbidden, invalid, join, required
+from minikubelet.api.quantity import canonical
 from minikubelet.api.quantity import parse as parse_quantity
 from minikubelet.api.validation.formats import qualified_name
 
@@ -56,7 +57,8 @@ def check_pod_resources(spec: PodSpec) -> Iterator[Problem]:
             yield invalid(
                 at_key(join(path, "requests"), name),
                 resources.requests[name],
-                f"must be greater than or equal to aggregate container requests of {float(amount):g}",
+                "must be greater than or equal to aggregate container requests of "
+                f"{canonical(amount, binary=name == 'memory')}",
             )
 
 

@@ -1,4 +1,4 @@
-"""The pod itself: policies, names, DNS, hosts, tolerations; containers and volumes have own modules.
+"""The pod itself: policies, names, tolerations; what has an own module is called from here.
 
 Source: pkg/apis/core/validation/validation.go ValidatePodSpec.
 """
@@ -126,7 +126,8 @@ def _toleration(path: str, toleration: Toleration) -> Iterator[Problem]:
         yield invalid(
             join(path, "operator"),
             operator,
-            'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+            "operator must be Exists when `key` is empty, which means "
+            '"match all values and all keys"',
         )
     if toleration.toleration_seconds is not None and effect != "NoExecute":
         yield invalid(

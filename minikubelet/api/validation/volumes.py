@@ -1,4 +1,4 @@
-"""Volumes: names and sources. Sources that this agent never mounts are refused elsewhere, not checked.
+"""Volumes: names and sources; sources that are never mounted are refused elsewhere.
 
 Source: validation.go ValidateVolumes. That a hostPath must be absolute is a departure: the
 apiserver takes a relative one and leaves it to the runtime's working directory what it means.
