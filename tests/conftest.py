@@ -7,6 +7,8 @@ deadline when every task waits, so minutes pass in milliseconds and nothing slee
 import pytest
 import trio.testing
 
+pytest_plugins = ("tests.allowed_skips", "tests.containerds")
+
 
 @pytest.fixture
 def anyio_backend() -> str:

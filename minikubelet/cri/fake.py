@@ -95,22 +95,20 @@ class FakeRuntime(FakeSandboxes):
         config: m.ContainerConfig,
         sandbox_config: m.PodSandboxConfig,
     ) -> str:
-        """Create a container in a ready sandbox; its name is reserved as a sandbox's is."""
-        del sandbox_config  # containerd, too, uses the one that it stored
+        """Create a container in a ready sandbox; its name is reserved as a sandbox's is.
+
+        As containerd does, it takes the pod's name and the log folder from `sandbox_config`.
+        """
         container_id = self.new_id()
-        sandbox = self.sandboxes.get(pod_sandbox_id)
 
         def effect() -> None:
             found = self.sandbox("CreateContainer", pod_sandbox_id)
             if not found.ready:
                 text = f'sandbox container "{pod_sandbox_id}" is not running'
                 fail("CreateContainer", text)
-            self._add_container(container_id, found, config)
+            self._add_container(container_id, found, config, sandbox_config.log_directory)
 
-        if sandbox is None:  # no name to reserve: let the call itself say so
-            await self.run("CreateContainer", config.metadata.name, effect)
-            return container_id
-        name = container_name(config.metadata, sandbox.config.metadata)
+        name = container_name(config.metadata, sandbox_config.metadata)
         await self.create("CreateContainer", "container", name, container_id, effect)
         return container_id
 
@@ -227,7 +225,7 @@ class FakeRuntime(FakeSandboxes):
             yield stream
 
     def _add_container(
-        self, container_id: str, sandbox: FakeSandbox, config: m.ContainerConfig
+        self, container_id: str, sandbox: FakeSandbox, config: m.ContainerConfig, logs: str
     ) -> None:
         image = self.images.find(config.image.image)
         if image is None and not self._any_image:
@@ -236,6 +234,8 @@ class FakeRuntime(FakeSandboxes):
         ref = image.id if image is not None else config.image.image
         copy = m.ContainerConfig()
         copy.CopyFrom(config)
-        container = FakeContainer(container_id, sandbox, copy, self.now_ns(), ref)
+        log_path = f"{logs}/{config.log_path}" if logs and config.log_path else ""
+        created_at = self.now_ns()
+        container = FakeContainer(container_id, sandbox, copy, created_at, ref, log_path)
         self.containers[container_id] = container
         self.emit(EventKind.CREATED, container_id, sandbox)

@@ -44,6 +44,7 @@ class FakeContainer:
     config: m.ContainerConfig
     created_at: int
     image_ref: str = ""
+    log_path: str = ""
     program: Program = field(default_factory=Program)
     state: int = m.CONTAINER_CREATED
     started_at: int = 0

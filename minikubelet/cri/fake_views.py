@@ -57,7 +57,6 @@ def list_container(container: FakeContainer) -> m.Container:
 def container_status(container: FakeContainer) -> m.ContainerStatus:
     """Return a container as ContainerStatus shows it."""
     config = container.config
-    directory = container.sandbox.config.log_directory
     status = m.ContainerStatus(
         id=container.id,
         metadata=config.metadata,
@@ -74,7 +73,7 @@ def container_status(container: FakeContainer) -> m.ContainerStatus:
         labels=config.labels,
         annotations=config.annotations,
         mounts=config.mounts,
-        log_path=f"{directory}/{config.log_path}" if directory and config.log_path else "",
+        log_path=container.log_path,
     )
     status.resources.linux.CopyFrom(config.linux.resources)
     return status

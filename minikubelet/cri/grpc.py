@@ -7,11 +7,13 @@ CRI's messages: `client` and the event sources are next. It runs on asyncio only
 An idle connection sends nothing and wakes nobody up.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 import anyio
+import anyio.lowlevel
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
@@ -94,6 +96,9 @@ class Connection:
                 reply: Reply = await method(request, timeout=timeout)
             except grpc.aio.AioRpcError as error:
                 raise error_of(path, error.code().name, error.details() or "") from None
+            except asyncio.CancelledError:
+                await _explain_cancellation(path)
+                raise
         return reply
 
     @asynccontextmanager
@@ -146,6 +151,21 @@ async def _messages(path: str, call: Any) -> AsyncIterator[Any]:
             yield message
     except grpc.aio.AioRpcError as error:
         raise error_of(path, error.code().name, error.details() or "") from None
+    except asyncio.CancelledError:
+        await _explain_cancellation(path)
+        raise
+
+
+async def _explain_cancellation(path: str) -> None:
+    """Raise what a CancelledError out of grpc.aio stands for, unless it is asyncio's own.
+
+    For a cancelled scope grpc.aio raises a new one, which anyio doesn't know for its own and lets
+    pass through the scope. For a channel that is closed meanwhile it raises one, too.
+    """
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    task = asyncio.current_task()
+    if task is not None and not task.cancelling():
+        raise error_of(path, "UNAVAILABLE", "the connection was closed")
 
 
 async def _raise_status(path: str, call: Any) -> None:

@@ -162,7 +162,7 @@ async def test_a_cgroup_is_removed_with_the_process_that_is_left_in_it(
 ) -> None:
     cgroups, name = kernel_v1
     await cgroups.ensure(f"{name}/pod1/container")
-    process = subprocess.Popen(["sleep", "1000"])  # noqa: ASYNC220, S607  reaped below
+    process = subprocess.Popen(["sleep", "1000"])  # noqa: ASYNC220  reaped below
     try:
         procs = cgroups.hierarchies.v1["memory"] / name.strip("/") / "pod1/container/cgroup.procs"
         procs.write_text(str(process.pid))

@@ -1,0 +1,95 @@
+"""What a test session left on the machine.
+
+Everything that a session makes carries its mark: a folder, the cgroup root, or the bridge and
+network name that hack/containerd derives from the folder. So leftovers are found among other users'
+things, and a second session at the same time doesn't matter.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from minikubelet.host.cgroups import detect
+from minikubelet.host.mounts import mounts_below
+
+SHARED = Path("/run/minikubelet-hack/instances")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What belongs to a session: a folder with all its files, and the name of its cgroup root."""
+
+    folder: Path
+    cgroup: str
+
+    def containerd_folder(self, version: str) -> Path:
+        return self.folder / f"containerd-{version}"
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of hack/containerd's instances in the folder: a hash of their own folders."""
+        paths = [self.containerd_folder(version) for version in ("1.6", "2")]
+        return [hashlib.sha256(str(path).encode()).hexdigest()[:8] for path in paths]
+
+
+def find(mark: Mark) -> list[str]:
+    """Return a line for each thing that is still there."""
+    return [*_mounts(mark), *_links(mark), *_rules(mark), *_cgroups(mark), *_processes(mark)]
+
+
+def _mounts(mark: Mark) -> list[str]:
+    return [f"mount {point}" for point in mounts_below(str(mark.folder))]
+
+
+def _links(mark: Mark) -> list[str]:
+    bridges = {f"mk{tag}" for tag in mark.tags}
+    found = []
+    for link in sorted(Path("/sys/class/net").iterdir()):
+        master = link / "master"
+        above = master.resolve().name if master.exists() else ""
+        if link.name in bridges or above in bridges:
+            found.append(f"link {link.name}")
+    return found
+
+
+def _rules(mark: Mark) -> list[str]:
+    found = []
+    alone = not SHARED.is_dir() or not any(SHARED.iterdir())
+    for command in ("iptables", "ip6tables"):
+        path = shutil.which(command, path="/usr/sbin:/sbin:/usr/bin:/bin")
+        if path is None:
+            continue
+        argv = [path, "-w", "10", "-t", "nat", "-S"]
+        rules = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        for rule in rules.splitlines():
+            ours = any(f"minikubelet-{tag}" in rule for tag in mark.tags)
+            # Chains that all networks of portmap share go with the last instance.
+            if ours or (alone and rule.startswith("-N CNI-DN-")):
+                found.append(f"{command} rule {rule}")
+    return found
+
+
+def _cgroups(mark: Mark) -> list[str]:
+    mounts = detect().mounts
+    return [f"cgroup {root / mark.cgroup}" for root in mounts if (root / mark.cgroup).exists()]
+
+
+def _processes(mark: Mark) -> list[str]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+            continue
+        try:
+            command = (
+                (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            )
+            cgroups = (folder / "cgroup").read_text()
+        except OSError:  # it ended meanwhile
+            continue
+        # A zombie has no command line: it is PID 1's to reap and uses nothing.
+        if command and (f"{mark.folder}/" in command or f"/{mark.cgroup}/" in cgroups):
+            found.append(f"process {folder.name} {command.strip()}")
+    return found
