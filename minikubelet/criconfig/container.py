@@ -32,11 +32,7 @@ def container_config(
     security = container_security(pod, container, node, inputs.image, inputs.target_container_id)
     return m.ContainerConfig(
         metadata=m.ContainerMetadata(name=container.name, attempt=inputs.restart_count),
-        image=m.ImageSpec(
-            image=inputs.image.ref,
-            user_specified_image=container.image,
-            runtime_handler=inputs.runtime_handler,
-        ),
+        image=m.ImageSpec(image=inputs.image.ref, user_specified_image=container.image),
         command=[expand(word, env) for word in container.command],
         args=[expand(word, env) for word in container.args],
         working_dir=container.working_dir,

@@ -45,6 +45,8 @@ class NodeContext:
     """True when the kernel accounts swap; without it swap fields make runtimes refuse."""
     hugepage_sizes: tuple[int, ...] = ()
     """Sizes the kernel offers, as found below /sys/kernel/mm/hugepages."""
+    selinux: bool = False
+    """True when SELinux is enabled: files made for a container are labelled for it."""
     recursive_read_only_handlers: frozenset[str] = frozenset()
     """Runtime handlers (`""` is the default one) that can mount read-only recursively."""
     extra_masked_paths: tuple[str, ...] = ()

@@ -30,12 +30,16 @@ def container_mounts(
         is_hosts_taken = is_hosts_taken or mount.mount_path == ETC_HOSTS
         yield _volume_mount(container, index, mount, node, inputs)
     if inputs.hosts_path and not is_hosts_taken:
-        yield m.Mount(container_path=ETC_HOSTS, host_path=inputs.hosts_path, selinux_relabel=True)
+        yield m.Mount(
+            container_path=ETC_HOSTS,
+            host_path=inputs.hosts_path,
+            selinux_relabel=node.selinux,
+        )
     if inputs.termination_log_path and container.termination_message_path:
         yield m.Mount(
             container_path=container.termination_message_path,
             host_path=inputs.termination_log_path,
-            selinux_relabel=True,
+            selinux_relabel=node.selinux,
         )
 
 

@@ -53,8 +53,7 @@ def _pod_totals(
     if pod.spec.resources is not None and pod_level:
         total |= amounts(pick(pod.spec.resources))
     if overhead:
-        extra = amounts(pod.spec.overhead)
-        total = {name: amount + extra.get(name, 0) for name, amount in (extra | total).items()}
+        total = added(total, amounts(pod.spec.overhead))
     return total
 
 

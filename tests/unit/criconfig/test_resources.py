@@ -142,6 +142,11 @@ def test_pod_cgroup_counts_the_peak_of_init_and_regular_containers() -> None:
     assert pod_cgroup_resources(pod, NODE).cpu_shares == 5 * 1024
 
 
+def test_overhead_alone_counts_once() -> None:
+    pod = a_pod(overhead={"cpu": "500m"}, status={"qosClass": "Burstable"})
+    assert pod_cgroup_resources(pod, NODE).cpu_shares == 512
+
+
 def test_pids_limit_only_when_asked() -> None:
     pod = a_pod()
     assert pod_cgroup_resources(pod, NODE).pids_limit is None
