@@ -29,7 +29,7 @@ def test_only_listed_reasons_pass() -> None:
 def test_a_session_with_a_skip_that_is_not_listed_fails(
     tmp_path: Path, reason: str, code: pytest.ExitCode, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "test_it.py").write_text(
+    (tmp_path / f"test_{tmp_path.name}.py").write_text(
         f"import pytest\ndef test_it() -> None:\n    pytest.skip({reason!r})\n"
     )
     arguments = [
