@@ -49,8 +49,10 @@ def sandbox_security(pod: Pod) -> m.LinuxSandboxSecurityContext:
         return security
     if own.run_as_user is not None:
         security.run_as_user.value = own.run_as_user
-    if own.run_as_group is not None:
-        security.run_as_group.value = own.run_as_group
+        # CRI has runtimes refuse a group without a user. The kubelet sends it all the same, so that
+        # a pod with runAsGroup alone never gets a sandbox; its containers do have a user.
+        if own.run_as_group is not None:
+            security.run_as_group.value = own.run_as_group
     security.namespace_options.CopyFrom(namespace_options(pod))
     security.supplemental_groups.extend(_groups(own))
     security.supplemental_groups_policy = _groups_policy(own)

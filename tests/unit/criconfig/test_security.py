@@ -226,3 +226,9 @@ def test_sandbox() -> None:
     assert made.namespace_options.network == m.NODE
     assert made.selinux_options.level == "s0"
     assert not sandbox_security(a_pod()).HasField("run_as_user")
+
+
+def test_a_group_alone_does_not_keep_a_pod_from_its_sandbox() -> None:
+    pod = a_pod(securityContext={"runAsGroup": 2})
+    assert not sandbox_security(pod).HasField("run_as_group")
+    assert security(pod={"runAsGroup": 2}).run_as_group.value == 2
