@@ -6,7 +6,7 @@ ones are still being started. A cancelled caller cancels its pull. Source: image
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import anyio
@@ -21,16 +21,9 @@ from minikubelet.host.clock import Clock
 from minikubelet.images import policy
 from minikubelet.images.name import with_default_tag
 from minikubelet.images.policy import ImageProblem, ImageSettings, TokenBucket
+from minikubelet.images.turns import Turns
 from minikubelet.lifecycle.backoff import Backoff
 from minikubelet.observe.events import NORMAL, WARNING, EventSink, PodRef
-
-
-@dataclass(slots=True)
-class _Turn:
-    """Who pulls an image now; `users` wait for it or have it."""
-
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    users: int = 0
 
 
 @dataclass(slots=True)
@@ -73,7 +66,7 @@ class ImageManager:
         self._bucket = TokenBucket(settings.qps, settings.burst, float(settings.burst), 0.0)
         parallel = 1 if settings.serialize else settings.max_parallel
         self._places = anyio.Semaphore(parallel) if parallel else None
-        self._turns: dict[str, _Turn] = {}
+        self._turns = Turns()
 
     async def ensure(
         self, pod: Pod, container: Container, sandbox_config: m.PodSandboxConfig, ref: PodRef
@@ -91,7 +84,7 @@ class ImageManager:
         present = await self._present(container, spec, ref)
         if present is not None:
             return present
-        async with self._turn(image):
+        async with self._turns.take(image):
             # Someone else may have pulled it while this container waited for its turn.
             present = await self._present(container, spec, ref)
             if present is not None:
@@ -232,22 +225,6 @@ class ImageManager:
             self._events.emit(ref, WARNING, "InspectFailed", text)
             raise ImageProblem(policy.IMAGE_INSPECT_ERROR, text) from error
         return found if found is not None else m.Image(id=pulled)
-
-    def _turn(self, image: str) -> AbstractAsyncContextManager[None]:
-        return _taking_turns(self._turns, image)
-
-
-@asynccontextmanager
-async def _taking_turns(turns: dict[str, _Turn], image: str) -> AsyncIterator[None]:
-    turn = turns.setdefault(image, _Turn())
-    turn.users += 1
-    try:
-        async with turn.lock:
-            yield
-    finally:
-        turn.users -= 1
-        if turn.users == 0:
-            del turns[image]
 
 
 class _PullError(Exception):
