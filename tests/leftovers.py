@@ -37,11 +37,24 @@ class Mark:
 
 def find(mark: Mark) -> list[str]:
     """Return a line for each thing that is still there."""
-    return [*_mounts(mark), *_links(mark), *_rules(mark), *_cgroups(mark), *_processes(mark)]
+    return [
+        *_mounts(mark),
+        *_links(mark),
+        *_rules(mark),
+        *_cgroups(mark),
+        *_processes(mark),
+        *_log_links(mark),
+    ]
 
 
 def _mounts(mark: Mark) -> list[str]:
     return [f"mount {point}" for point in mounts_below(str(mark.folder))]
+
+
+def _log_links(mark: Mark) -> list[str]:
+    links = sorted(Path("/var/log/containers").glob("*.log"))
+    ours = [each for each in links if str(each.readlink()).startswith(f"{mark.folder}/")]
+    return [f"log link {each}" for each in ours]
 
 
 def _links(mark: Mark) -> list[str]:

@@ -48,6 +48,13 @@ def a_cgroup(mark: Mark) -> Callable[[], None]:
     return folder.rmdir
 
 
+def a_log_link(mark: Mark) -> Callable[[], None]:
+    link = Path(f"/var/log/containers/{mark.cgroup}.log")
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(mark.folder / "logs" / "0.log")
+    return link.unlink
+
+
 def a_process(mark: Mark) -> Callable[[], None]:
     (mark.folder / "file").touch()
     process = subprocess.Popen(["tail", "-f", str(mark.folder / "file")])
@@ -77,6 +84,7 @@ def test_a_clean_machine_has_none(mark: Mark) -> None:
         (a_rule, "iptables rule "),
         (a_cgroup, "cgroup "),
         (a_process, "process "),
+        (a_log_link, "log link "),
     ],
 )
 def test_each_kind_is_found(

@@ -1,0 +1,277 @@
+"""A real agent in a process of its own, seen from outside: by CRI, by its socket, by its files.
+
+Each agent has its own root folder, manifest folder, pod logs and cgroup root below the session's
+mark, so that nothing of it can be missed by the check for leftovers.
+"""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import yaml
+
+from minikubelet.cri import messages as m
+from minikubelet.cri.client import Client
+from minikubelet.cri.errors import CRIError
+from minikubelet.host import mounts
+from minikubelet.host.cgroups import Cgroups, detect
+from tests.containerds import BUSYBOX, Containerd
+
+NODE = "node1"
+START_SECONDS = 20.0
+_POLL_SECONDS = 0.02  # seen from outside there is no event to wait for
+
+
+class Agent:
+    """One agent: start, kill, feed and watch it. `client` speaks CRI to the runtime it uses."""
+
+    def __init__(self, folder: Path, cgroup: str, containerd: Containerd, client: Client) -> None:
+        self.folder = folder
+        self.cgroup = cgroup
+        self.containerd = containerd
+        self.client = client
+        self.root = folder / "root"
+        self.manifests = folder / "manifests"
+        self.logs = folder / "logs"
+        self.log_file = folder / "agent.log"
+        self.settings: dict[str, Any] = {}
+        self.flags: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        for path in (folder, self.manifests, self.logs):
+            path.mkdir()
+
+    # the process
+
+    async def start(self, *, faults: str = "", env: Mapping[str, str] | None = None) -> None:
+        """Start it and wait until its socket answers; with fault points it may end before."""
+        config = self.folder / "config.yaml"
+        config.write_text(yaml.safe_dump(self._config()))
+        argv = [sys.executable, "-m", "minikubelet", "run", f"--config={config}"]
+        argv += [f"--hostname-override={NODE}", f"--root-dir={self.root}", *self.flags]
+        variables = {**os.environ, **(env or {}), "MINIKUBELET_FAULTS": faults}
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: ASYNC220  quick, and outlives this call
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables
+            )
+        await self.wait_until("the agent's socket answers", self._answers, START_SECONDS)
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "staticPodPath": str(self.manifests),
+            "podLogsDir": str(self.logs),
+            "containerRuntimeEndpoint": self.containerd.endpoint,
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": f"/{self.cgroup}",
+            "failCgroupV1": False,
+            "oomScoreAdj": 0,
+            "healthzPort": 0,
+        } | self.settings
+
+    async def _answers(self) -> bool:
+        if self.exit_code is not None:
+            return True  # a fault point may have struck already; who starts it knows
+        try:
+            return (await self.get("/healthz"))[0] == http.HTTPStatus.OK
+        except OSError:
+            return False
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of an agent that has ended (-9 after a fault point), else None."""
+        return None if self._process is None else self._process.poll()
+
+    async def ended(self, seconds: float = 20.0) -> int:
+        """Wait until the agent has ended by itself; return its exit code."""
+        await self.wait_until("the agent ends", lambda: self.exit_code is not None, seconds)
+        return self.exit_code or 0
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self._signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it as a service manager does."""
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                raise AssertionError(f"the agent ignored signal {number} for 10 s") from None
+
+    # manifests
+
+    def write(self, name: str, document: Mapping[str, Any] | str) -> Path:
+        """Put a manifest in place by rename, complete or not at all."""
+        text = document if isinstance(document, str) else yaml.safe_dump(dict(document))
+        part = self.folder / f"{name}.part"
+        part.write_text(text)
+        return part.rename(self.manifests / name)
+
+    def remove(self, name: str) -> None:
+        """Take a manifest away."""
+        (self.manifests / name).unlink()
+
+    # looking
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Make a request to the agent's socket; return the status and the body."""
+        return await anyio.to_thread.run_sync(_get, self.root / "minikubelet.sock", path)
+
+    async def pods(self) -> dict[str, dict[str, Any]]:
+        """Return the pods of /pods by name, without the node's suffix."""
+        status, body = await self.get("/pods")
+        assert status == http.HTTPStatus.OK, body
+        found = json.loads(body)["items"]
+        return {each["metadata"]["name"].removesuffix(f"-{NODE}"): each for each in found}
+
+    async def containers(self, pod: str, name: str = "") -> list[m.Container]:
+        """Return the containers that the runtime has for a pod, dead or alive, oldest first."""
+        labels = {"io.kubernetes.pod.name": f"{pod}-{NODE}"}
+        if name:
+            labels["io.kubernetes.container.name"] = name
+        found = await self.client.runtime.list_containers(label_selector=labels)
+        return sorted(found, key=lambda each: each.created_at)
+
+    async def running(self, pod: str) -> list[str]:
+        """Return the names of a pod's running containers, oldest first."""
+        found = await self.containers(pod)
+        return [each.metadata.name for each in found if each.state == m.CONTAINER_RUNNING]
+
+    async def sandboxes(self, pod: str) -> list[m.PodSandbox]:
+        """Return the sandboxes that the runtime has for a pod, oldest first."""
+        labels = {"io.kubernetes.pod.name": f"{pod}-{NODE}"}
+        found = await self.client.runtime.list_pod_sandbox(label_selector=labels)
+        return sorted(found, key=lambda each: each.created_at)
+
+    async def output(self, pod: str, name: str) -> str:
+        """Return what all instances of a container wrote, oldest first."""
+        text = ""
+        for container in await self.containers(pod, name):
+            status = await self.client.runtime.container_status(container.id)
+            text += read_log(Path(status.log_path)) if status.log_path else ""
+        return text
+
+    async def wait_until(
+        self,
+        text: str,
+        condition: Callable[[], Awaitable[bool]] | Callable[[], bool],
+        seconds: float = 30.0,
+    ) -> None:
+        """Wait for a condition; when it doesn't come, fail with all that can be seen."""
+        with anyio.move_on_after(seconds):
+            while True:
+                result = condition()
+                if result if isinstance(result, bool) else await result:
+                    return
+                await anyio.sleep(_POLL_SECONDS)
+        raise AssertionError(f"waited {seconds:g} s in vain until {text}\n{await self.dump()}")
+
+    async def dump(self) -> str:
+        """Return what the runtime holds, what /pods says, and the end of the agent's log."""
+        lines = ["--- sandboxes and containers"]
+        try:
+            for sandbox in await self.client.runtime.list_pod_sandbox():
+                state = m.v1.PodSandboxState.Name(sandbox.state)
+                lines.append(f"{sandbox.metadata.name} #{sandbox.metadata.attempt} {state}")
+                for each in await self.client.runtime.list_containers(pod_sandbox_id=sandbox.id):
+                    status = await self.client.runtime.container_status(each.id)
+                    state = m.v1.ContainerState.Name(status.state)
+                    end = f"exit {status.exit_code} {status.reason} {status.message}"
+                    lines.append(f"  {each.metadata.name} #{each.metadata.attempt} {state} {end}")
+        except CRIError as error:
+            lines.append(str(error))
+        lines.append("--- /pods")
+        try:
+            for name, pod in (await self.pods()).items():
+                lines.append(f"{name}: {json.dumps(pod.get('status'))}")
+        except (OSError, AssertionError) as error:
+            lines.append(f"no answer: {error}")
+        log = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        return "\n".join([*lines, "--- the agent's log", *log.splitlines()[-60:]])
+
+    # the end
+
+    async def clean(self) -> None:
+        """Kill it and remove all that it made on the runtime and on the machine."""
+        self.kill()
+        runtime = self.client.runtime
+        for sandbox in await runtime.list_pod_sandbox():
+            await runtime.stop_pod_sandbox(sandbox.id)
+            await runtime.remove_pod_sandbox(sandbox.id)
+        for point in mounts.mounts_below(str(self.folder)):
+            mounts.unmount(point, detach=True)
+        await Cgroups(detect()).remove(f"/{self.cgroup}")
+        await anyio.to_thread.run_sync(remove_log_links, self.folder)
+        shutil.rmtree(self.folder)
+
+
+def remove_log_links(folder: Path) -> None:
+    """Remove the links of /var/log/containers that lead into a folder."""
+    for link in Path("/var/log/containers").glob("*.log"):
+        if link.is_symlink() and str(link.readlink()).startswith(f"{folder}/"):
+            link.unlink()
+
+
+def a_manifest(name: str, *containers: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a pod's document; keyword arguments are JSON names of its spec."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [dict(each) for each in containers], **spec},
+    }
+
+
+def a_shell(name: str, script: str, **fields: Any) -> dict[str, Any]:
+    """Return a container that runs a shell script; keyword arguments are its other JSON fields."""
+    return {"name": name, "image": BUSYBOX, "command": ["/bin/sh", "-c", script], **fields}
+
+
+def read_log(path: Path) -> str:
+    """Return the text of a CRI log file: each line has a time, a stream and a tag before it."""
+    if not path.exists():
+        return ""
+    text = ""
+    for line in path.read_text(errors="replace").splitlines():
+        _, _, tag, words = line.split(" ", 3)
+        text += words + ("\n" if tag == "F" else "")
+    return text
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _get(path: Path, url: str) -> tuple[int, bytes]:
+    connection = _UnixConnection(path)
+    try:
+        connection.request("GET", url)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except http.client.HTTPException as error:
+        raise OSError(f"no answer on {path}: {error!r}") from error
+    finally:
+        connection.close()
