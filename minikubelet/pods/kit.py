@@ -55,6 +55,9 @@ class PodCgroups(Protocol):
     async def remove(self, path: str) -> None:
         """Remove it with whatever is left below. Raises OSError."""
 
+    def list_children(self, path: str) -> list[str]:
+        """Return the names of the cgroups directly below."""
+
 
 class Hooks(Protocol):
     """Runs lifecycle hooks."""

@@ -56,6 +56,7 @@ async def remove_pod(kit: Kit, state: PodState) -> None:
     await _remove_strays(kit, state)
     await remove_pod_files(kit.node, state.pod)
     await kit.memories.forget(state.uid)
+    kit.images.forget(state.uid)
     kit.cache.forget(state.uid)
     kit.timeline.mark(state.uid, "removed")
 

@@ -16,6 +16,7 @@ import structlog
 
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
+from minikubelet.api.timestamp import NANOSECONDS, rfc3339
 from minikubelet.cri.errors import CRIError
 from minikubelet.lifecycle.status import Verdict
 from minikubelet.observe.events import NORMAL, WARNING
@@ -33,7 +34,6 @@ RUNTIME_DELAY = 2.0
 CLEAN_UP_DELAY = 2.0
 ADMISSION_DELAYS = (5.0, 10.0, 20.0, 40.0, 60.0)
 MIN_GRACE = 1.0
-NANOSECONDS = 1_000_000_000
 
 _log = structlog.get_logger("pods")
 
@@ -75,6 +75,8 @@ class Worker:
         self._admit = admit
         self._refusals = 0
         self._on_finished = on_finished
+        self.changed = anyio.Event()
+        """Set (and replaced) when the runtime's view of the pod changes."""
         self._wake = anyio.Event()
         self._step: anyio.CancelScope | None = None
         self._again_at = float("inf")
@@ -92,6 +94,12 @@ class Worker:
     def ending(self) -> bool:
         """True from the first wish to end the pod."""
         return self._deadline is not None
+
+    @property
+    def termination_text(self) -> str:
+        """When the pod will be gone at the latest (RFC 3339); empty while it isn't asked to go."""
+        ending = self.state.termination
+        return rfc3339(ending.deadline_ns) if ending is not None and ending.removed else ""
 
     @property
     def removed(self) -> bool:
@@ -132,6 +140,8 @@ class Worker:
         """Take notice of a new view: tell the status at once, act on the next turn."""
         if self.stage in (Stage.SYNCING, Stage.TERMINATING):
             self.state.update_status(self._kit)
+        self.changed.set()
+        self.changed = anyio.Event()
         self.wake()
 
     def status_now(self) -> PodStatus:

@@ -1,0 +1,314 @@
+"""The composition root: each part is built from `Config` here and plugged to the others.
+
+Owns the one root task group and the order of start and stop: the local API first (so that a person
+can ask why nothing runs yet), then the runtime's first answer, then recovery, then the sources.
+Stopping the agent stops no pod. Decides nothing about pods.
+"""
+
+import os
+import random
+import signal
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from minikubelet.agent.logs import LogReader
+from minikubelet.agent.parts import (
+    image_settings,
+    network_problem,
+    node_context,
+    pod_limits,
+    resolv_conf,
+)
+from minikubelet.config.config import Config
+from minikubelet.cri import faults
+from minikubelet.cri.client import Client, Timeouts, connect
+from minikubelet.cri.errors import CRIError
+from minikubelet.host import cgroups
+from minikubelet.host.clock import SystemClock
+from minikubelet.images.manager import ImageManager
+from minikubelet.logs.termination import termination_message
+from minikubelet.observe import log
+from minikubelet.observe.events import Journal
+from minikubelet.observe.timeline import Timeline
+from minikubelet.pleg.cache import PodCache
+from minikubelet.pleg.monitor import Monitor
+from minikubelet.pods import housekeeping
+from minikubelet.pods.kit import Kit
+from minikubelet.pods.registry import Registry
+from minikubelet.pods.view import pod_list
+from minikubelet.probes.http import HTTPHooks
+from minikubelet.server.callables import Callables
+from minikubelet.server.http import health_api, local_api, serve_port, serve_socket
+from minikubelet.sources.file import FileSource
+from minikubelet.sources.reports import ManifestReport
+from minikubelet.sources.updates import FILE, HTTP
+from minikubelet.state.directory import StateDirectory
+from minikubelet.state.manifests import ManifestStore
+from minikubelet.state.pods import PodMemories, PodMemory
+from minikubelet.syncloop import SyncLoop
+from minikubelet.volumes.manager import VolumeManager
+
+STATE_FOLDER = "minikubelet"
+SOCKET_NAME = "minikubelet.sock"
+SWEEP_SECONDS = 300.0
+FIRST_ANSWER_PAUSES = (0.1, 0.2, 0.5, 1.0)
+
+_log = structlog.get_logger("agent")
+
+
+async def run_agent(config: Config) -> None:
+    """Run until SIGTERM or SIGINT."""
+    log.set_up(
+        verbosity=config.log_verbosity, json_format=True if config.log_format == "json" else None
+    )
+    async with anyio.create_task_group() as group:
+        await group.start(partial(_until_signal, group))
+        agent = Agent(config, group)
+        await agent.start()
+
+
+async def _until_signal(group: TaskGroup, *, task_status: Any) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for number in signals:
+            _log.info("stopping, the pods keep running", signal=signal.Signals(number).name)
+            group.cancel_scope.cancel()
+            return
+
+
+class Agent:
+    """All parts of one node agent."""
+
+    def __init__(self, config: Config, group: TaskGroup) -> None:
+        self._config = config
+        self._group = group
+        self._clock = SystemClock()
+        root = Path(config.root_dir)
+        self._socket = root / SOCKET_NAME
+        self._directory = StateDirectory(root / STATE_FOLDER)
+        self._memories = PodMemories(self._directory)
+        self._client = _with_faults(
+            connect(
+                config.container_runtime_endpoint,
+                config.image_service_endpoint,
+                Timeouts(request=config.runtime_request_timeout),
+            )
+        )
+        self._journal = Journal(self._clock.wall_ns)
+        self._cache = PodCache(self._client.runtime, self._clock, termination_message)
+        self._monitor = Monitor(
+            self._cache,
+            self._client.events,
+            self._clock,
+            on_change=self._runtime_changed,
+            on_health=self._health_changed,
+        )
+        self._hierarchies = cgroups.detect()
+        self._registry: Registry | None = None
+        self._syncloop: SyncLoop | None = None
+        self._sources: list[Any] = []
+        self._logs = LogReader(self._cache.get, self._clock.wall_ns)
+
+    async def start(self) -> None:
+        """Start all parts in order; they run in the group given at creation."""
+        self._check_cgroups()
+        callables = self._callables()
+        await self._group.start(serve_socket, local_api(callables), self._socket)
+        if self._config.healthz_port:
+            await self._group.start(
+                serve_port,
+                health_api(callables),
+                self._config.healthz_bind_address,
+                self._config.healthz_port,
+            )
+        runtime_name = await self._first_answer()
+        kit = await self._kit(runtime_name)
+        registry = Registry(kit, self._group, await self._load_memories())
+        self._registry = registry
+        self._syncloop = SyncLoop(registry, self._configured(), self._clock.wall_ns)
+        await self._group.start(self._monitor.run)
+        registry.resume_terminations()
+        await self._start_sources(self._syncloop)
+        self._group.start_soon(self._sweep, kit, registry)
+        _log.info("agent started", node=self._config.node_name, socket=str(self._socket))
+
+    def _check_cgroups(self) -> None:
+        if self._hierarchies.version == 1:
+            if self._config.fail_cgroup_v1:
+                raise SystemExit(
+                    "cannot start: this machine has cgroup v1 and failCgroupV1 is set; set it to "
+                    "false in the configuration file to run here"
+                )
+            _log.warning("cgroup v1 is deprecated, newer kernels and runtimes drop it")
+
+    async def _first_answer(self) -> str:
+        """Wait until the runtime has said who it is."""
+        attempt = 0
+        while True:
+            try:
+                version = await self._client.runtime.version()
+            except CRIError as error:
+                self._monitor.problem = f"container runtime is down: {error}"
+                if attempt == 0:
+                    _log.warning(
+                        "the container runtime doesn't answer, waiting for it",
+                        endpoint=self._config.container_runtime_endpoint,
+                        error=str(error),
+                    )
+                await anyio.sleep(FIRST_ANSWER_PAUSES[min(attempt, len(FIRST_ANSWER_PAUSES) - 1)])
+                attempt += 1
+            else:
+                return version.runtime_name
+
+    async def _kit(self, runtime_name: str) -> Kit:
+        config, clock = self._config, self._clock
+        node = await node_context(config, self._hierarchies, self._client.runtime)
+        return Kit(
+            runtime=self._client.runtime,
+            cache=self._cache,
+            images=ImageManager(self._client.images, self._journal, clock, image_settings(config)),
+            volumes=VolumeManager(config.root_dir, node),
+            cgroups=cgroups.Cgroups(self._hierarchies),
+            hooks=HTTPHooks(self._journal),
+            events=self._journal,
+            timeline=Timeline(clock.wall_ns),
+            clock=clock,
+            memories=self._memories,
+            node=node,
+            limits=pod_limits(config),
+            runtime_name=runtime_name,
+            resolv_conf=resolv_conf(config.resolv_conf),
+            host_ips=node.node_ips,
+            random=random.random,
+            publish=lambda _uid, _status: None,
+            network_problem=network_problem(self._client.runtime),
+        )
+
+    async def _load_memories(self) -> dict[str, PodMemory]:
+        return await self._memories.load()
+
+    def _configured(self) -> list[str]:
+        config = self._config
+        named = ((FILE, config.static_pod_path), (HTTP, config.static_pod_url))
+        return [source for source, place in named if place]
+
+    async def _start_sources(self, syncloop: SyncLoop) -> None:
+        config = self._config
+        store = ManifestStore(self._directory.root)
+        if config.static_pod_path:
+            self._sources.append(
+                FileSource(
+                    config.static_pod_path,
+                    config.node_name,
+                    store,
+                    check_frequency=config.file_check_frequency,
+                    on_problem=_tell,
+                )
+            )
+        if config.static_pod_url:
+            from minikubelet.sources.http import HTTPSource  # noqa: PLC0415  only where asked for
+
+            self._sources.append(
+                HTTPSource(
+                    config.static_pod_url,
+                    config.node_name,
+                    store,
+                    headers=config.static_pod_url_headers,
+                    check_frequency=config.http_check_frequency,
+                    on_problem=_tell,
+                )
+            )
+        for source in self._sources:
+            await self._group.start(source.run, syncloop.deliver)
+        if not self._sources:
+            _log.warning("no pod source is configured: nothing will run")
+            self._registry_or_fail().end_unwanted()
+
+    async def _sweep(self, kit: Kit, registry: Registry) -> None:
+        while True:
+            if self._syncloop is not None and self._syncloop.ready:
+                await housekeeping.sweep(kit, {worker.uid for worker in registry.workers})
+                await anyio.sleep(SWEEP_SECONDS)
+            else:
+                await anyio.sleep(1)
+
+    def _registry_or_fail(self) -> Registry:
+        if self._registry is None:
+            raise RuntimeError("the agent isn't started")
+        return self._registry
+
+    def _runtime_changed(self, uid: str) -> None:
+        if self._syncloop is not None:
+            self._syncloop.runtime_changed(uid)
+
+    def _health_changed(self) -> None:
+        problem = self._monitor.problem
+        if problem:
+            _log.warning("the container runtime is not available", error=problem)
+            return
+        _log.info("the container runtime is available")
+        if self._registry is not None:
+            self._registry.wake_all()
+
+    def _problems(self) -> Sequence[str]:
+        return [self._monitor.problem] if self._monitor.problem else []
+
+    def _callables(self) -> Callables:
+        return Callables(
+            problems=self._problems,
+            pods=self._pods,
+            manifests=self._manifests,
+            container_logs=lambda request: self._logs.read(request, self._registry_or_fail()),
+        )
+
+    def _pods(self) -> dict[str, Any]:
+        if self._registry is None:
+            return {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}
+        return pod_list(self._registry)
+
+    def _manifests(self) -> dict[str, Any]:
+        reports = [report for source in self._sources for report in source.reports()]
+        conflicts = self._syncloop.conflicts if self._syncloop is not None else ()
+        return {
+            "manifests": [_shown(report) for report in reports],
+            "conflicts": [str(conflict) for conflict in conflicts],
+            "runtime": self._monitor.problem,
+        }
+
+
+def _tell(report: ManifestReport) -> None:
+    for text in report.errors:
+        _log.error("manifest refused", error=text, last_good_runs=report.last_good)
+    for text in report.warnings:
+        _log.warning("manifest warning", warning=text)
+
+
+def _shown(report: ManifestReport) -> dict[str, Any]:
+    return {
+        "source": report.source,
+        "location": report.location,
+        "document": report.document,
+        "pods": list(report.pods),
+        "errors": list(report.errors),
+        "warnings": list(report.warnings),
+        "lastGoodRuns": report.last_good,
+    }
+
+
+def _with_faults(client: Client) -> Client:
+    """Put the fault points of MINIKUBELET_FAULTS between the agent and the runtime."""
+    text = os.environ.get("MINIKUBELET_FAULTS", "")
+    if not text:
+        return client
+    points, problems = faults.parse(text)
+    if problems:
+        raise SystemExit("cannot read MINIKUBELET_FAULTS: " + "; ".join(problems))
+    _log.warning("fault points are set", faults=text)
+    active = faults.Faults(points)
+    return Client(active.wrap(client.runtime), active.wrap(client.images), client.events)

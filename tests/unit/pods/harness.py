@@ -1,0 +1,217 @@
+"""A node in memory: registry, cache and monitor on the fake runtime, for tests on simulated time."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from minikubelet.api.pod import Container, HTTPGetAction, Pod
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
+from minikubelet.cri import messages as m
+from minikubelet.cri.fake import FakeRuntime
+from minikubelet.criconfig.context import MountedVolume, NodeContext
+from minikubelet.criconfig.dns import ResolvConf
+from minikubelet.criconfig.resources import CgroupResources
+from minikubelet.images.manager import ImageManager
+from minikubelet.images.policy import ImageSettings
+from minikubelet.observe.events import Journal
+from minikubelet.observe.timeline import Timeline
+from minikubelet.pleg.cache import PodCache
+from minikubelet.pleg.monitor import Monitor
+from minikubelet.pods.kit import Kit, Limits
+from minikubelet.pods.registry import Registry
+from minikubelet.pods.worker import Worker
+from minikubelet.state.directory import StateDirectory
+from minikubelet.state.pods import PodMemories
+from minikubelet.volumes.errors import VolumeError
+
+
+@dataclass
+class PlainVolumes:
+    """Volumes that are only names; `problem` makes them fail."""
+
+    problem: str = ""
+    torn_down: list[str] = field(default_factory=list)
+
+    async def setup(self, pod: Pod) -> Mapping[str, MountedVolume]:
+        if self.problem:
+            raise VolumeError(self.problem)
+        return {v.name: MountedVolume(v.name, f"/volumes/{v.name}") for v in pod.spec.volumes}
+
+    async def subpaths(
+        self,
+        pod: Pod,
+        container: Container,
+        paths: Mapping[int, str],
+        volumes: Mapping[str, MountedVolume],
+    ) -> Mapping[int, str]:
+        return {index: f"/subpaths/{path}" for index, path in paths.items()}
+
+    async def teardown(self, uid: str) -> None:
+        self.torn_down.append(uid)
+
+
+@dataclass
+class PlainCgroups:
+    """Cgroups that are only names."""
+
+    paths: set[str] = field(default_factory=set)
+
+    async def ensure(self, path: str, resources: CgroupResources) -> None:
+        self.paths.add(path)
+
+    async def remove(self, path: str) -> None:
+        self.paths.discard(path)
+
+    def list_children(self, path: str) -> list[str]:
+        return [p.removeprefix(f"{path}/") for p in self.paths if p.startswith(f"{path}/")]
+
+
+@dataclass(frozen=True)
+class SimulatedClock:
+    """Time of the event loop; the wall clock is the fake runtime's."""
+
+    fake: FakeRuntime
+
+    def monotonic(self) -> float:
+        return anyio.current_time()
+
+    def wall_ns(self) -> int:
+        return self.fake.now_ns()
+
+
+class NoHTTP:
+    """A network without anyone."""
+
+    async def http_get(
+        self, pod: Pod, container: Container, action: HTTPGetAction, pod_ip: str
+    ) -> None:
+        raise ConnectionRefusedError("connection refused")
+
+
+@dataclass
+class Node:
+    """The parts that tests reach for."""
+
+    fake: FakeRuntime
+    kit: Kit
+    registry: Registry
+    monitor: Monitor
+    journal: Journal
+    volumes: PlainVolumes
+    cgroups: PlainCgroups
+
+    def worker(self, uid: str = "uid-1") -> Worker:
+        found = self.registry.worker(uid)
+        assert found is not None, f"no worker for {uid}"
+        return found
+
+    def status(self, uid: str = "uid-1") -> PodStatus:
+        return self.worker(uid).status_now()
+
+    def add(self, pod: Pod, source: str = "file") -> None:
+        raw: dict[str, Any] = msgspec.to_builtins(pod)
+        self.registry.add(PodRecord(pod, raw, f"/manifests/{pod.metadata.name}.yaml"), source)
+
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.journal.all()]
+
+
+async def _no_message(_status: m.ContainerStatus) -> str:
+    return ""
+
+
+async def _resolv_conf() -> ResolvConf:
+    return ResolvConf(("10.0.0.10",))
+
+
+async def _network_fine() -> str:
+    return ""
+
+
+@asynccontextmanager
+async def a_node(
+    tmp_path: Path,
+    fake: FakeRuntime,
+    *,
+    limits: Limits | None = None,
+    allocatable: Mapping[str, str] | None = None,
+    desired: tuple[Pod, ...] = (),
+) -> AsyncIterator[Node]:
+    """A running node; leaving it is a crash of the agent: the fake runtime stays."""
+    clock = SimulatedClock(fake)
+    journal = Journal(clock.wall_ns)
+    volumes, cgroups = PlainVolumes(), PlainCgroups()
+    memories = PodMemories(StateDirectory(tmp_path / "minikubelet"))
+    cache = PodCache(fake, clock, _no_message)
+    kit = Kit(
+        runtime=fake,
+        cache=cache,
+        images=ImageManager(fake.images, journal, clock, ImageSettings()),
+        volumes=volumes,
+        cgroups=cgroups,
+        hooks=NoHTTP(),
+        events=journal,
+        timeline=Timeline(clock.wall_ns),
+        clock=clock,
+        memories=memories,
+        node=NodeContext(
+            "node1",
+            node_ips=("192.0.2.1",),
+            root_dir=str(tmp_path),
+            pod_logs_dir=str(tmp_path / "logs"),
+            memory_capacity=1 << 30,
+            allocatable=allocatable or {"cpu": "4", "memory": "1Gi", "pods": "110"},
+        ),
+        limits=limits or Limits(),
+        runtime_name="fake",
+        resolv_conf=_resolv_conf,
+        host_ips=("192.0.2.1",),
+        random=lambda: 0.0,
+        publish=lambda _uid, _status: None,
+        network_problem=_network_fine,
+    )
+    async with anyio.create_task_group() as group:
+        node = await _assemble(group, fake, kit, journal, volumes, cgroups)
+        for pod in desired:
+            node.add(pod)
+        node.registry.resume_terminations()
+        yield node
+        group.cancel_scope.cancel()
+
+
+async def _assemble(
+    group: TaskGroup,
+    fake: FakeRuntime,
+    kit: Kit,
+    journal: Journal,
+    volumes: PlainVolumes,
+    cgroups: PlainCgroups,
+) -> Node:
+    registry = Registry(kit, group, await kit.memories.load())
+    monitor = Monitor(
+        kit.cache,
+        [fake],
+        kit.clock,
+        on_change=registry.runtime_changed,
+        on_health=registry.wake_all,
+    )
+    await group.start(monitor.run)
+    return Node(fake, kit, registry, monitor, journal, volumes, cgroups)
+
+
+async def eventually(condition: Any, seconds: float = 60.0) -> None:
+    """Wait (in simulated time) until a condition holds; says which one did not."""
+    pause = 0.01
+    with anyio.move_on_after(seconds):
+        while not condition():
+            await anyio.sleep(pause)
+            pause = min(pause * 1.1, 0.25)
+        return
+    assert condition(), "the condition never came true"
