@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import msgspec
-
+from minikubelet.api.render import status_document
 from minikubelet.pods.registry import Registry
 
 
@@ -16,7 +15,7 @@ def pod_list(registry: Registry) -> dict[str, Any]:
             "kind": "Pod",
             "metadata": dict(record.raw.get("metadata", {})),
             "spec": record.raw.get("spec", {}),
-            "status": msgspec.to_builtins(status),
+            "status": status_document(status),
         }
         if worker.ending and worker.termination_text:
             item["metadata"]["deletionTimestamp"] = worker.termination_text
