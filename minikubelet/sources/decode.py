@@ -109,7 +109,7 @@ class _Decoder:
 
     def _items(self, document: Document) -> Iterator[_Item]:
         value = document.value
-        kind = value.get("kind") if isinstance(value, Mapping) else None
+        kind = _kind_of(value)
         if kind not in _LISTS:
             yield _Item(value, document, "", "")
             return
@@ -136,7 +136,7 @@ class _Decoder:
             )
             return True
         fault = _kind_fault(item)
-        outcome = Outcome(None, (fault,)) if fault else static_pod(item.raw, self._place, origin)
+        outcome = Outcome(None, (fault,)) if fault else self._checked(item.raw, origin)
         errors = tuple(self._place_of(item.document, p, item.prefix) for p in outcome.errors)
         warnings = tuple(self._place_of(item.document, p, item.prefix) for p in outcome.warnings)
         if outcome.record is not None:
@@ -144,7 +144,7 @@ class _Decoder:
             self._report(item.document, (outcome.record,), errors, warnings)
             return True
         earlier = self._last_good.get(item.key) if item.key else None
-        kept = static_pod(earlier, self._place, origin).record if earlier is not None else None
+        kept = self._checked(earlier, origin).record if earlier is not None else None
         if earlier is None or kept is None:
             self._report(item.document, (), errors, warnings)
             return False
@@ -152,15 +152,23 @@ class _Decoder:
         self._report(item.document, (kept,), errors, warnings, last_good=True)
         return True
 
+    def _checked(self, raw: RawDocument, origin: str) -> Outcome:
+        """A document that trips over a fault of ours is one bad document, not the agent's end."""
+        try:
+            return static_pod(raw, self._place, origin)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it concerns this document alone
+            return Outcome(
+                None, (Problem("", f"cannot check it: {type(error).__name__}: {error}"),)
+            )
+
     def _keep_unnamed(self, named: set[Key | None], index: int) -> None:
         """Keep earlier pods that aren't named any more beside a document that can't be read."""
         kept = []
         for key, raw in self._last_good.items():
             if key in named:
                 continue
-            record = static_pod(
-                raw, self._place, f"{self._place.location}#{self._reports[index].document}"
-            ).record
+            origin = f"{self._place.location}#{self._reports[index].document}"
+            record = self._checked(raw, origin).record
             if record is not None:
                 self._keep(record, raw)
                 kept.append(record.pod.full_name)
@@ -195,8 +203,8 @@ class _Decoder:
         return f"{self._place.location}:{line}: {Problem(path, problem.message)}"
 
     def _skip_reason(self, item: _Item) -> Problem | None:
-        kind = item.raw.get("kind", item.implied_kind) if isinstance(item.raw, Mapping) else ""
-        if not isinstance(kind, str) or kind in {"", "Pod", *_LISTS}:
+        kind = _kind_of(item.raw)
+        if kind in {"", "Pod", *_LISTS}:
             return None
         name = item.key[1] if item.key else "?"
         return Problem("", f"{kind}/{name} is skipped: only Pod, PodList and List are read here")
@@ -207,17 +215,21 @@ def _key_of(raw: RawDocument) -> Key:
     return str(metadata.get("namespace") or "default"), str(metadata.get("name"))
 
 
+def _kind_of(raw: Any) -> str:
+    """Return the kind of a document, empty when it has none that can be read."""
+    kind = raw.get("kind") if isinstance(raw, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
 def _kind_fault(item: _Item) -> Problem | None:
     if not isinstance(item.raw, Mapping):
         return Problem("", "expected an object with kind Pod")
-    kind = item.raw.get("kind", item.implied_kind)
+    kind = _kind_of(item.raw) or item.implied_kind
     version = item.raw.get("apiVersion", "v1" if item.implied_kind else None)
     if kind in _LISTS:
         return Problem("kind", "a list cannot hold a list")
     if not kind:
         return Problem("kind", "Required value: must be Pod, PodList or List")
-    if kind != "Pod":
-        return Problem("kind", "expected string")
     if version != "v1":
         return Problem(
             "apiVersion",

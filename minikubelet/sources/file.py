@@ -45,6 +45,7 @@ class FileSource:
         self._reporter = Reporter(on_problem)
         self._look = Look()
         self._stored: dict[str, Sequence[RawDocument]] = {}
+        self._store_fault = ""
         self._one_look = anyio.CapacityLimiter(1)
 
     def reports(self) -> list[ManifestReport]:
@@ -58,7 +59,7 @@ class FileSource:
         watch = Watch()
         try:
             await run_sync(watch.__enter__)
-            self._stored = dict(await run_sync(self._store.load))
+            self._stored = await run_sync(self._load)
             task_status.started()
             await self._rounds(send, watch)
         finally:
@@ -73,7 +74,7 @@ class FileSource:
                 if current != sent:
                     await send(current)
                     sent = current
-                await run_sync(self._persist)
+                await run_sync(self._keep)
             touched = await watch.wait(self._frequency)
             request = Request(
                 self._root, self._node_name, touched or frozenset(), relist=touched is None
@@ -91,7 +92,7 @@ class FileSource:
                 abandon_on_cancel=True,
                 limiter=self._one_look,
             )
-        faults = [watch.fault] if watch.fault else []
+        faults = [fault for fault in (watch.fault, self._store_fault) if fault]
         if deadline.cancelled_caught:
             faults.append(
                 f"cannot read manifests: {self._root} does not answer within {_LOOK_SECONDS:g} s"
@@ -105,6 +106,22 @@ class FileSource:
         return SourceSet(
             FILE, tuple(pod for path in sorted(files) for pod in files[path].manifest.pods)
         )
+
+    def _load(self) -> dict[str, Sequence[RawDocument]]:
+        try:
+            return dict(self._store.load())
+        except OSError as error:
+            self._store_fault = f"cannot read the last good manifests: {error}"
+            return {}
+
+    def _keep(self) -> None:
+        """A full disk costs the memory of good versions, not the pods."""
+        try:
+            self._persist()
+        except OSError as error:
+            self._store_fault = f"cannot keep the last good manifests: {error}"
+        else:
+            self._store_fault = ""
 
     def _persist(self) -> None:
         """Bring the store up to date. In a thread; only this method and `load` touch the store."""

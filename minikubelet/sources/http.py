@@ -69,6 +69,7 @@ class HTTPSource:
         self._frequency = check_frequency
         self._reporter = Reporter(on_problem)
         self._known = _Known()
+        self._store_fault = ""
 
     def reports(self) -> list[ManifestReport]:
         """Return what is to be told about the URL, as of the last request."""
@@ -80,7 +81,7 @@ class HTTPSource:
         """Deliver the set now and after each change, until cancelled."""
         import aiohttp  # noqa: PLC0415  # 20 MiB that only nodes with a URL need
 
-        stored = (await run_sync(self._store.load)).get(self._url, ())
+        stored = await run_sync(self._load)
         self._known.manifest = broken("", self._place, stored)
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT)
         async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -92,7 +93,7 @@ class HTTPSource:
                 if current != sent:
                     await send(current)
                     sent = current
-                    await run_sync(self._persist)
+                    await run_sync(self._keep)
                 await anyio.sleep(self._frequency)
 
     async def _round(self, session: "aiohttp.ClientSession") -> None:
@@ -155,10 +156,9 @@ class HTTPSource:
         self._reporter.update([report])
 
     def _told(self, manifest: Manifest) -> list[ManifestReport]:
-        """The reports with the URL as it may be shown."""
-        if self._shown == self._url:
-            return list(manifest.reports)
-        return [
+        """Return the reports with the URL as it may be shown."""
+        own = [ManifestReport(HTTP, self._shown, errors=(self._store_fault,))]
+        return (own if self._store_fault else []) + [
             ManifestReport(
                 report.source,
                 self._shown,
@@ -171,12 +171,25 @@ class HTTPSource:
             for report in manifest.reports
         ]
 
-    def _persist(self) -> None:
+    def _load(self) -> Sequence[RawDocument]:
+        try:
+            return self._store.load().get(self._url, ())
+        except OSError as error:
+            self._store_fault = f"cannot read the last good pods of {self._shown}: {error}"
+            return ()
+
+    def _keep(self) -> None:
+        """A full disk costs the memory of good versions, not the pods."""
         documents: tuple[RawDocument, ...] = self._known.manifest.documents
-        if documents:
-            self._store.save(self._url, documents)
+        try:
+            if documents:
+                self._store.save(self._url, documents)
+            else:
+                self._store.forget(self._url)
+        except OSError as error:
+            self._store_fault = f"cannot keep the last good pods of {self._shown}: {error}"
         else:
-            self._store.forget(self._url)
+            self._store_fault = ""
 
 
 async def _limited(response: "aiohttp.ClientResponse") -> bytes:
