@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from minikubelet.api.pod import Pod
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
+from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.lifecycle.backoff import Backoff
 from minikubelet.lifecycle.phase import FINAL
 from minikubelet.pods.admission import Rejection, admit
@@ -87,7 +88,7 @@ class Registry:
 
     def resume_terminations(self) -> None:
         """Go on with terminations that the last run of the agent had begun."""
-        for uid, memory in self._memories.items():
+        for uid, memory in list(self._memories.items()):
             if memory.termination is not None and memory.termination.removed:
                 self._end_leftover(uid)
 
@@ -119,12 +120,14 @@ class Registry:
         worker.admitted = True
         self._started.setdefault(record.pod.full_name, uid)
         worker.begin()
-        grace = None
-        if memory is not None and memory.termination is not None:
-            left = (memory.termination.deadline_ns - self._kit.clock.wall_ns()) / 1e9
-            grace = max(0.0, left)
         _log.info("pod is not wanted any more, it ends", uid=uid, pod=record.pod.full_name)
-        worker.kill(Kill(removed=True, grace=grace))
+        worker.kill(Kill(removed=True, grace=self._remaining(memory)))
+
+    def _remaining(self, memory: PodMemory | None) -> float | None:
+        """Return what is left of the grace of a termination begun earlier; None without one."""
+        if memory is None or memory.termination is None:
+            return None
+        return max(0.0, (memory.termination.deadline_ns - self._kit.clock.wall_ns()) / NANOSECONDS)
 
     def _spawn(self, record: PodRecord, source: str) -> Worker:
         state = PodState(
@@ -135,6 +138,8 @@ class Registry:
             restore(self._kit, state, memory)
         worker = Worker(self._kit, state, self._admission, self._finished)
         self._workers[record.uid] = worker
+        if memory is not None and memory.termination is not None and state.verdict is not None:
+            worker.kill(Kill(removed=False, grace=self._remaining(memory)))
         self._group.start_soon(worker.run, name=f"worker {record.pod.full_name}")
         self._kit.timeline.mark(record.uid, "seen")
         return worker

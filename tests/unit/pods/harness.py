@@ -15,6 +15,7 @@ from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.cri import messages as m
 from minikubelet.cri.fake import FakeRuntime
+from minikubelet.cri.faults import Faults, parse
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.criconfig.dns import ResolvConf
 from minikubelet.criconfig.resources import CgroupResources
@@ -123,6 +124,14 @@ class Node:
         return [event.reason for event in self.journal.all()]
 
 
+class Crash(BaseException):
+    """The agent dies here and now."""
+
+
+def _crash() -> None:
+    raise Crash
+
+
 async def _no_message(_status: m.ContainerStatus) -> str:
     return ""
 
@@ -142,16 +151,22 @@ async def a_node(
     *,
     limits: Limits | None = None,
     allocatable: Mapping[str, str] | None = None,
-    desired: tuple[Pod, ...] = (),
+    desired: tuple[Pod, ...] | None = None,
+    faults: str = "",
 ) -> AsyncIterator[Node]:
-    """A running node; leaving it is a crash of the agent: the fake runtime stays."""
+    """A running node; leaving it is a crash of the agent: the fake runtime stays.
+
+    `desired` is what the sources say at start (None: nothing yet); `faults` are fault points, at
+    which `Crash` ends everything.
+    """
     clock = SimulatedClock(fake)
+    runtime = Faults(parse(faults)[0], kill=_crash).wrap(fake) if faults else fake
     journal = Journal(clock.wall_ns)
     volumes, cgroups = PlainVolumes(), PlainCgroups()
     memories = PodMemories(StateDirectory(tmp_path / "minikubelet"))
-    cache = PodCache(fake, clock, _no_message)
+    cache = PodCache(runtime, clock, _no_message)
     kit = Kit(
-        runtime=fake,
+        runtime=runtime,
         cache=cache,
         images=ImageManager(fake.images, journal, clock, ImageSettings()),
         volumes=volumes,
@@ -179,9 +194,11 @@ async def a_node(
     )
     async with anyio.create_task_group() as group:
         node = await _assemble(group, fake, kit, journal, volumes, cgroups)
-        for pod in desired:
-            node.add(pod)
         node.registry.resume_terminations()
+        for pod in desired or ():
+            node.add(pod)
+        if desired is not None:
+            node.registry.end_unwanted()
         yield node
         group.cancel_scope.cancel()
 
