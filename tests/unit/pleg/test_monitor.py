@@ -1,0 +1,135 @@
+"""The watch over the runtime: hints that come before the state, streams that the runtime lacks."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from minikubelet.cri import messages as m
+from minikubelet.cri.errors import Unimplemented
+from minikubelet.cri.fake import FakeRuntime
+from minikubelet.cri.services import RuntimeEvent
+from minikubelet.lifecycle.runtime import State
+from minikubelet.pleg.cache import PodCache
+from minikubelet.pleg.monitor import RELIST_WITHOUT_EVENTS, Monitor
+
+pytestmark = pytest.mark.anyio
+
+
+class SlowToNotice(FakeRuntime):
+    """As containerd: the exit event leaves before the CRI plugin has taken notice of it."""
+
+    late = 0
+
+    async def list_containers(self, **filters: Any) -> Sequence[m.Container]:
+        listed = await super().list_containers(**filters)
+        for container in listed:
+            if container.state == m.CONTAINER_EXITED and self.late > 0:
+                self.late -= 1
+                container.state = m.CONTAINER_RUNNING
+        return listed
+
+    async def container_status(self, container_id: str) -> m.ContainerStatus:
+        status = await super().container_status(container_id)
+        if self.late > 0:
+            status.state = m.CONTAINER_RUNNING
+        return status
+
+
+class NoStream:
+    """A stream that the runtime doesn't have."""
+
+    @asynccontextmanager
+    async def subscribe(self) -> AsyncIterator[AsyncIterator[RuntimeEvent]]:
+        raise Unimplemented("GetContainerEvents", "Unimplemented", "no")
+        yield  # type: ignore[unreachable]  # makes it a generator
+
+
+class Clock:
+    def monotonic(self) -> float:
+        return anyio.current_time()
+
+    def wall_ns(self) -> int:
+        return int(anyio.current_time() * 1e9)
+
+
+async def no_message(_status: m.ContainerStatus) -> str:
+    return ""
+
+
+async def a_container(fake: FakeRuntime) -> str:
+    labels = {"io.kubernetes.pod.uid": "u"}
+    config = m.PodSandboxConfig(
+        metadata=m.PodSandboxMetadata(name="p", namespace="n", uid="u"), labels=labels
+    )
+    fake.images.add("busybox:1")
+    sandbox = await fake.run_pod_sandbox(config)
+    container = m.ContainerConfig(
+        metadata=m.ContainerMetadata(name="c"), image=m.ImageSpec(image="busybox:1"), labels=labels
+    )
+    container_id = await fake.create_container(sandbox, container, config)
+    await fake.start_container(container_id)
+    return container_id
+
+
+async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees() -> None:
+    fake = SlowToNotice()
+    container_id = await a_container(fake)
+    changes: list[str] = []
+    cache = PodCache(fake, Clock(), no_message)
+    monitor = Monitor(cache, [fake], Clock(), changes.append, lambda: None)
+    async with anyio.create_task_group() as group:
+        await group.start(monitor.run)
+        assert cache.get("u").containers[0].state is State.RUNNING
+        fake.late = 4
+        fake.exit(container_id, 3)
+        await anyio.sleep(0.5)
+        assert cache.get("u").containers[0].state is State.EXITED
+        assert cache.get("u").containers[0].exit_code == 3
+        group.cancel_scope.cancel()
+    assert changes[-1] == "u"
+
+
+@pytest.mark.parametrize("streams", [0, 1, 2])
+async def test_without_a_stream_a_relist_each_second_stands_in(streams: int) -> None:
+    fake = FakeRuntime()
+    container_id = await a_container(fake)
+    cache = PodCache(fake, Clock(), no_message)
+    monitor = Monitor(
+        cache, [NoStream() for _ in range(streams)], Clock(), lambda _uid: None, lambda: None
+    )
+    async with anyio.create_task_group() as group:
+        await group.start(monitor.run)
+        fake.exit(container_id, 1)
+        await anyio.sleep(RELIST_WITHOUT_EVENTS + 0.5)
+        assert cache.get("u").containers[0].state is State.EXITED
+        group.cancel_scope.cancel()
+
+
+async def test_a_view_is_never_older_than_asked_for() -> None:
+    fake = FakeRuntime()
+    container_id = await a_container(fake)
+    cache = PodCache(fake, Clock(), no_message)
+    await cache.newer_than("u", float("-inf"))
+    fake.exit(container_id, 1)
+    await anyio.sleep(1)
+    assert cache.get("u").containers[0].state is State.RUNNING
+    view = await cache.newer_than("u", anyio.current_time() - 0.5)
+    assert view.containers[0].state is State.EXITED
+    asked = fake.script.count("ListContainers")
+    await cache.newer_than("u", anyio.current_time() - 0.5)
+    assert fake.script.count("ListContainers") == asked
+
+
+async def test_readers_at_the_same_time_share_one_look() -> None:
+    fake = FakeRuntime()
+    await a_container(fake)
+    cache = PodCache(fake, Clock(), no_message)
+    await anyio.sleep(1)
+    moment = anyio.current_time() - 0.5
+    async with anyio.create_task_group() as group:
+        for _ in range(10):
+            group.start_soon(cache.newer_than, "u", moment)
+    assert fake.script.count("ListContainers") == 1
