@@ -6,6 +6,7 @@ delays no other. Source: kubelet kubelet.go syncLoopIteration.
 
 from collections.abc import Callable, Iterable
 
+import anyio
 import structlog
 
 from minikubelet.api.timestamp import rfc3339_nano
@@ -26,8 +27,9 @@ class SyncLoop:
         self._configured = frozenset(configured)
         self._wall_ns = wall_ns
         self._state = MergeState()
-        self._swept = False
         self.conflicts: tuple[NameConflict, ...] = ()
+        self.all_seen = anyio.Event()
+        """Set once every configured source has spoken: only then absence means removal."""
 
     async def deliver(self, delivered: SourceSet) -> None:
         """Take one source's whole set."""
@@ -44,11 +46,6 @@ class SyncLoop:
     def runtime_changed(self, uid: str) -> None:
         """Take the news that the runtime's view of a pod changed."""
         self._registry.runtime_changed(uid)
-
-    @property
-    def ready(self) -> bool:
-        """True once every configured source has spoken: only then absence means removal."""
-        return sources_ready(self._configured, self._state.seen)
 
     def _apply(self, update: PodUpdate) -> None:
         for record in update.pods:
@@ -69,6 +66,6 @@ class SyncLoop:
 
     def _sweep(self) -> None:
         """End what nobody wants, once: later removals come as updates."""
-        if self.ready and not self._swept:
-            self._swept = True
+        if sources_ready(self._configured, self._state.seen) and not self.all_seen.is_set():
+            self.all_seen.set()
             self._registry.end_unwanted()

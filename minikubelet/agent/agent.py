@@ -57,6 +57,7 @@ from minikubelet.volumes.manager import VolumeManager
 STATE_FOLDER = "minikubelet"
 SOCKET_NAME = "minikubelet.sock"
 SWEEP_SECONDS = 300.0
+FIRST_SETS_SECONDS = 2.0
 FIRST_ANSWER_PAUSES = (0.1, 0.2, 0.5, 1.0)
 
 _log = structlog.get_logger("agent")
@@ -113,6 +114,7 @@ class Agent:
         self._registry: Registry | None = None
         self._syncloop: SyncLoop | None = None
         self._sources: list[Any] = []
+        self._starting = "starting: the pod sources have not been read yet"
         self._logs = LogReader(self._cache.get, self._clock.wall_ns)
 
     async def start(self) -> None:
@@ -135,7 +137,11 @@ class Agent:
         await self._group.start(self._monitor.run)
         registry.resume_terminations()
         await self._start_sources(self._syncloop)
-        self._group.start_soon(self._sweep, kit, registry)
+        self._group.start_soon(self._sweep, kit, registry, self._syncloop)
+        with anyio.move_on_after(FIRST_SETS_SECONDS):
+            # Whoever waits for healthz then sees the pods, too.
+            await self._syncloop.all_seen.wait()
+        self._starting = ""
         _log.info("agent started", node=self._config.node_name, socket=str(self._socket))
 
     def _check_cgroups(self) -> None:
@@ -228,15 +234,12 @@ class Agent:
             await self._group.start(source.run, syncloop.deliver)
         if not self._sources:
             _log.warning("no pod source is configured: nothing will run")
-            self._registry_or_fail().end_unwanted()
 
-    async def _sweep(self, kit: Kit, registry: Registry) -> None:
+    async def _sweep(self, kit: Kit, registry: Registry, syncloop: SyncLoop) -> None:
+        await syncloop.all_seen.wait()
         while True:
-            if self._syncloop is not None and self._syncloop.ready:
-                await housekeeping.sweep(kit, {worker.uid for worker in registry.workers})
-                await anyio.sleep(SWEEP_SECONDS)
-            else:
-                await anyio.sleep(1)
+            await housekeeping.sweep(kit, {worker.uid for worker in registry.workers})
+            await anyio.sleep(SWEEP_SECONDS)
 
     def _registry_or_fail(self) -> Registry:
         if self._registry is None:
@@ -257,7 +260,7 @@ class Agent:
             self._registry.wake_all()
 
     def _problems(self) -> Sequence[str]:
-        return [self._monitor.problem] if self._monitor.problem else []
+        return [problem for problem in (self._monitor.problem, self._starting) if problem]
 
     def _callables(self) -> Callables:
         return Callables(
