@@ -104,7 +104,7 @@ class _Decoder:
             if not self._take(item, origin):
                 unmatched.append(len(self._reports) - 1)
         if unmatched:
-            self._keep_unnamed(named, unmatched[0])
+            self._keep_unnamed(named, unmatched[0], several=several)
         return Manifest(tuple(self._pods), tuple(self._raws), tuple(self._reports), self._has_list)
 
     def _items(self, document: Document) -> Iterator[_Item]:
@@ -161,13 +161,14 @@ class _Decoder:
                 None, (Problem("", f"cannot check it: {type(error).__name__}: {error}"),)
             )
 
-    def _keep_unnamed(self, named: set[Key | None], index: int) -> None:
+    def _keep_unnamed(self, named: set[Key | None], index: int, *, several: bool) -> None:
         """Keep earlier pods that aren't named any more beside a document that can't be read."""
         kept = []
         for key, raw in self._last_good.items():
             if key in named:
                 continue
-            origin = f"{self._place.location}#{self._reports[index].document}"
+            number = f"#{self._reports[index].document}" if several else ""
+            origin = f"{self._place.location}{number}"
             record = self._checked(raw, origin).record
             if record is not None:
                 self._keep(record, raw)

@@ -119,7 +119,7 @@ class HTTPSource:
         headers = [*self._headers, *self._known.validators.items()]
         try:
             async with session.get(self._url, headers=headers) as response:
-                if response.status == _NOT_MODIFIED and self._known.body is not None:
+                if response.status == _NOT_MODIFIED and self._known.validators:
                     return None
                 if response.status != _OK:
                     raise FetchError(f"status {response.status}, expected 200")

@@ -46,7 +46,7 @@ class _Wanted:
 
 
 def steps(path: str) -> tuple[list[tuple[str, str]], str]:
-    """Return (real folder, name) of each step of a path, links included, and its real end."""
+    """Return (real folder, name) of each step, links included, and the real end if it exists."""
     todo = [part for part in path.split("/") if part]
     current, links, result = "/", 0, []
     while todo:
@@ -62,13 +62,13 @@ def steps(path: str) -> tuple[list[tuple[str, str]], str]:
             mode = os.lstat(here).st_mode
             target = os.readlink(here) if stat.S_ISLNK(mode) else None
         except OSError:
-            break
+            return result, ""
         if target is None:
             current = here
             continue
         links += 1
         if links > _MAX_LINKS:
-            break
+            return result, ""
         if target.startswith("/"):
             current = "/"
         todo = [part for part in target.split("/") if part] + todo
@@ -159,13 +159,12 @@ class Watch:
 
 
 def _add_steps(wanted: dict[str, _Wanted], path: str) -> str:
-    """Add what one path depends on; return its real end."""
+    """Add what one path depends on; return its real end, empty while it is missing."""
     parts, end = steps(path)
     for folder, name in parts:
         what = wanted.setdefault(folder, _Wanted())
         what.names.add(name)
-    if parts and not os.path.isdir(
-        end
-    ):  # a file: its content matters, in the folder where it really is
+    if parts and end and not os.path.isdir(end):
+        # A file: its content matters, in the folder where it really is.
         wanted[parts[-1][0]].contents = True
     return end

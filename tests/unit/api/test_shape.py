@@ -26,7 +26,10 @@ def shape_of(spec: dict[str, Any] | None = None, **metadata: Any) -> tuple[list[
         ({"nodeSelector": {"a": 1}}, "spec.nodeSelector[a]: expected string, got integer 1"),
         (
             {"containers": [{"resources": {"limits": {"cpu": [1]}}}]},
-            "spec.containers[0].resources.limits[cpu]: expected string or integer or number, got a list",
+            (
+                "spec.containers[0].resources.limits[cpu]: expected string or integer or "
+                "number, got a list"
+            ),
         ),
         ({"priority": 1.5}, "spec.priority: expected integer, got number 1.5"),
         ({"securityContext": 5}, "spec.securityContext: expected object, got integer 5"),

@@ -31,20 +31,31 @@ def test_a_rich_pod_has_no_problem() -> None:
         "volumes": [{"name": "v"}, {"name": "h", "hostPath": {"path": "/x", "type": "Directory"}}],
         "initContainers": [
             {**BASE, "name": "i"},
-            {**BASE, "name": "s", "restartPolicy": "Always", "livenessProbe": {"grpc": {"port": 1}}},
+            {
+                **BASE,
+                "name": "s",
+                "restartPolicy": "Always",
+                "livenessProbe": {"grpc": {"port": 1}},
+            },
         ],
-        "tolerations": [{"operator": "Exists"}, {"key": "a.b/c", "value": "d", "effect": "NoExecute"}],
+        "tolerations": [
+            {"operator": "Exists"},
+            {"key": "a.b/c", "value": "d", "effect": "NoExecute"},
+        ],
         "hostAliases": [{"ip": "::1", "hostnames": ["a.b"]}],
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": ["1.1.1.1"], "searches": [".", "a_b.c."]},
         "securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]},
         "activeDeadlineSeconds": 5,
     }
-    fields = {
+    fields: dict[str, Any] = {
         "env": [
             {"name": "1 A", "value": "x"},
             {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}},
-            {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+            {
+                "name": "C",
+                "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}},
+            },
         ],
         "volumeMounts": [{"name": "v", "mountPath": "/v", "subPathExpr": "a/$(B)"}],
         "resources": {"limits": {"cpu": "1", "example.com/gpu": 1}, "requests": {"cpu": "1"}},
@@ -63,7 +74,10 @@ def test_a_rich_pod_has_no_problem() -> None:
 @pytest.mark.parametrize(
     ("metadata", "problem"),
     [
-        ({"name": "A_b"}, 'metadata.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must'),
+        (
+            {"name": "A_b"},
+            'metadata.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must',
+        ),
         ({"name": "a" * 254}, "must be no more than 253 bytes"),
         ({"namespace": "a.b"}, 'metadata.namespace: Invalid value: "a.b": must not contain dots'),
         ({"labels": {"a": "b c"}}, 'metadata.labels: Invalid value: "b c": a valid label must be'),
@@ -85,12 +99,17 @@ def test_metadata(metadata: dict[str, Any], problem: str) -> None:
         ({"containers": []}, "spec.containers: Required value"),
         (
             {"restartPolicy": "Sometimes"},
-            'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", '
-            '"OnFailure", "Never"',
+            (
+                'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", '
+                '"OnFailure", "Never"'
+            ),
         ),
         (
             {"activeDeadlineSeconds": 0},
-            "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+            (
+                "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and "
+                "2147483647, inclusive"
+            ),
         ),
         ({"dnsPolicy": "Foo"}, "spec.dnsPolicy: Unsupported value"),
         ({"dnsPolicy": "None"}, "must provide `dnsConfig` when `dnsPolicy` is None"),
@@ -112,7 +131,10 @@ def test_metadata(metadata: dict[str, Any], problem: str) -> None:
             {"hostnameOverride": "a", "hostNetwork": True},
             "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
         ),
-        ({"hostnameOverride": "a" * 65}, "spec.hostnameOverride: Too long: may not be more than 64"),
+        (
+            {"hostnameOverride": "a" * 65},
+            "spec.hostnameOverride: Too long: may not be more than 64",
+        ),
         ({"hostAliases": [{"ip": "x"}]}, "spec.hostAliases[0].ip: Invalid value"),
         (
             {"hostAliases": [{"ip": "1.2.3.4", "hostnames": ["A"]}]},
@@ -133,7 +155,10 @@ def test_metadata(metadata: dict[str, Any], problem: str) -> None:
         ({"runtimeClassName": "A"}, "spec.runtimeClassName: Invalid value"),
         ({"priorityClassName": "A"}, "spec.priorityClassName: Invalid value"),
         ({"preemptionPolicy": "X"}, "spec.preemptionPolicy: Unsupported value"),
-        ({"readinessGates": [{"conditionType": "a b"}]}, "spec.readinessGates[0].conditionType: Inv"),
+        (
+            {"readinessGates": [{"conditionType": "a b"}]},
+            "spec.readinessGates[0].conditionType: Inv",
+        ),
         ({"os": {"name": "plan9"}}, "spec.os: Unsupported value"),
         ({"ephemeralContainers": [{"name": "e"}]}, "spec.ephemeralContainers: Forbidden"),
         ({"overhead": {"cpu": "-1"}}, "spec.overhead[cpu]: Invalid value"),
@@ -141,7 +166,10 @@ def test_metadata(metadata: dict[str, Any], problem: str) -> None:
             {"hostPID": True, "shareProcessNamespace": True},
             "spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID",
         ),
-        ({"hostUsers": False, "hostIPC": True}, "spec.hostIPC: Forbidden: when `hostUsers` is false"),
+        (
+            {"hostUsers": False, "hostIPC": True},
+            "spec.hostIPC: Forbidden: when `hostUsers` is false",
+        ),
         ({"securityContext": {"fsGroup": -1}}, "spec.securityContext.fsGroup: Invalid value: -1"),
         (
             {"securityContext": {"supplementalGroups": [2**31]}},
@@ -194,7 +222,10 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
         ({"ports": [{}]}, "spec.containers[0].ports[0].containerPort: Required value"),
         ({"ports": [{"containerPort": 65536}]}, "ports[0].containerPort: Invalid value: 65536"),
         ({"ports": [{"containerPort": 1, "hostPort": -1}]}, "ports[0].hostPort: Invalid value: -1"),
-        ({"ports": [{"containerPort": 1, "protocol": "X"}]}, 'supported values: "SCTP", "TCP", "UDP"'),
+        (
+            {"ports": [{"containerPort": 1, "protocol": "X"}]},
+            'supported values: "SCTP", "TCP", "UDP"',
+        ),
         (
             {"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]},
             'ports[1].name: Duplicate value: "a"',
@@ -210,7 +241,10 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
         ),
         ({"env": [{"value": "x"}]}, "env[0].name: Required value"),
         ({"env": [{"name": "a=b"}]}, "printable ASCII characters other than '='"),
-        ({"env": [{"name": "a", "valueFrom": {}}]}, "env[0].valueFrom: Invalid value: \"\": must spec"),
+        (
+            {"env": [{"name": "a", "valueFrom": {}}]},
+            'env[0].valueFrom: Invalid value: "": must spec',
+        ),
         (
             {"env": [{"name": "a", "value": "b", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]},
             "may not be specified when `value` is not empty",
@@ -232,7 +266,9 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
                 "env": [
                     {
                         "name": "a",
-                        "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "2"}},
+                        "valueFrom": {
+                            "resourceFieldRef": {"resource": "limits.cpu", "divisor": "2"}
+                        },
                     }
                 ]
             },
@@ -262,7 +298,11 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
             "subPathExpr and subPath are mutually exclusive",
         ),
         (
-            {"volumeMounts": [{"name": "v", "mountPath": "/a", "mountPropagation": "Bidirectional"}]},
+            {
+                "volumeMounts": [
+                    {"name": "v", "mountPath": "/a", "mountPropagation": "Bidirectional"}
+                ]
+            },
             "Bidirectional mount propagation is available only to privileged containers",
         ),
         (
@@ -275,8 +315,10 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
         ),
         (
             {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}},
-            "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal "
-            "to cpu limit of 1",
+            (
+                'spec.containers[0].resources.requests: Invalid value: "2": must be less than or '
+                "equal to cpu limit of 1"
+            ),
         ),
         ({"resources": {"limits": {"foo": 1}}}, "must be a standard resource for containers"),
         ({"resources": {"limits": {"cpu": "1x"}}}, "quantities must match the regular expression"),
@@ -296,7 +338,10 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
             {"livenessProbe": {"grpc": {"port": 1}, "successThreshold": 2}},
             "livenessProbe.successThreshold: Invalid value: 2: must be 1",
         ),
-        ({"readinessProbe": {"grpc": {"port": 1}, "periodSeconds": -1}}, "must be greater than or e"),
+        (
+            {"readinessProbe": {"grpc": {"port": 1}, "periodSeconds": -1}},
+            "must be greater than or e",
+        ),
         (
             {"readinessProbe": {"grpc": {"port": 1}, "terminationGracePeriodSeconds": 1}},
             "must not be set for readinessProbes",
@@ -321,13 +366,20 @@ def test_spec(spec: dict[str, Any], problem: str) -> None:
             "may not be set for containers with empty `spec.os.name`",
         ),
         ({"securityContext": {"runAsUser": -1}}, "securityContext.runAsUser: Invalid value: -1"),
-        ({"securityContext": {"procMount": "Unmasked"}}, "`hostUsers` must be false to use `Unmasked`"),
+        (
+            {"securityContext": {"procMount": "Unmasked"}},
+            "`hostUsers` must be false to use `Unmasked`",
+        ),
         (
             {"securityContext": {"privileged": True, "allowPrivilegeEscalation": False}},
             "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
         ),
         (
-            {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "/x"}}},
+            {
+                "securityContext": {
+                    "seccompProfile": {"type": "Localhost", "localhostProfile": "/x"}
+                }
+            },
             "must be a relative path",
         ),
         ({"restartPolicy": "X"}, "spec.containers[0].restartPolicy: Unsupported value"),
@@ -390,8 +442,10 @@ def test_only_sidecars_among_init_containers_have_probes_and_hooks(
     value = {"preStop": probe} if field == "lifecycle" else probe
     init = {**BASE, "name": "i", field: value} | ({"restartPolicy": policy} if policy else {})
     forbidden = [
-        f"spec.initContainers[0].{field}: Forbidden: may not be set for init containers without "
-        "restartPolicy=Always"
+        (
+            f"spec.initContainers[0].{field}: Forbidden: may not be set for init containers "
+            "without restartPolicy=Always"
+        )
     ]
     assert problems({"initContainers": [init]}) == ([] if policy else forbidden)
 
@@ -405,8 +459,10 @@ def test_init_containers_may_share_a_host_port_as_they_run_one_by_one() -> None:
 def test_on_the_host_network_ports_must_agree() -> None:
     ports = [{"containerPort": 80, "hostPort": 81}]
     assert problems({"hostNetwork": True}, ports=ports) == [
-        "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when "
-        "`hostNetwork` is true"
+        (
+            "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` "
+            "when `hostNetwork` is true"
+        )
     ]
 
 
@@ -423,7 +479,10 @@ def test_on_the_host_network_ports_must_agree() -> None:
         ({"hostPath": {"path": "/x", "type": "X"}}, "spec.volumes[0].hostPath.type: Unsupported"),
         ({"emptyDir": {"sizeLimit": "-1"}}, "SizeLimit field must be a valid resource quantity"),
         ({"emptyDir": {"sizeLimit": "x"}}, "quantities must match the regular expression"),
-        ({"downwardAPI": {"items": [{"path": "a"}]}}, "one of fieldRef and resourceFieldRef is req"),
+        (
+            {"downwardAPI": {"items": [{"path": "a"}]}},
+            "one of fieldRef and resourceFieldRef is req",
+        ),
         ({"downwardAPI": {"defaultMode": 0o1000}}, "must be a number between 0 and 0777 (octal)"),
     ],
 )
@@ -456,8 +515,12 @@ def test_pod_level_resources_hold_those_of_the_containers() -> None:
         resources={"limits": {"cpu": "2"}, "requests": {"cpu": "2"}},
     )
     assert found == [
-        "spec.containers[0].resources.limits[cpu]: Invalid value: \"2\": must be less than or equal to "
-        "pod limits of 1",
-        "spec.resources.requests[cpu]: Invalid value: \"1\": must be greater than or equal to aggregate "
-        "container requests of 2",
+        (
+            'spec.containers[0].resources.limits[cpu]: Invalid value: "2": must be less than or equal '
+            "to pod limits of 1"
+        ),
+        (
+            'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to '
+            "aggregate container requests of 2"
+        ),
     ]

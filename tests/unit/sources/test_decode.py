@@ -37,7 +37,9 @@ def test_B08_every_document_of_a_file_runs() -> None:
 
 @pytest.mark.parametrize("kind", ["PodList", "List"])
 def test_B08_every_item_of_a_list_runs(kind: str) -> None:
-    manifest = decode_manifest(content_of(a_list(kind, pod_document("a"), pod_document("b"))), PLACE)
+    manifest = decode_manifest(
+        content_of(a_list(kind, pod_document("a"), pod_document("b"))), PLACE
+    )
     assert names(manifest) == ["a-node1", "b-node1"]
     assert [r.origin for r in manifest.pods] == ["/m/web.yaml#1[0]", "/m/web.yaml#1[1]"]
 
@@ -58,7 +60,9 @@ def test_json_is_read() -> None:
 
 
 def test_a_byte_order_mark_is_no_fault() -> None:
-    assert names(decode_manifest(b"\xef\xbb\xbf" + content_of(pod_document("a")), PLACE)) == ["a-node1"]
+    assert names(decode_manifest(b"\xef\xbb\xbf" + content_of(pod_document("a")), PLACE)) == [
+        "a-node1"
+    ]
 
 
 def test_B07_a_skipped_object_is_a_warning_with_kind_and_name() -> None:
@@ -73,7 +77,9 @@ def test_B07_a_skipped_object_is_a_warning_with_kind_and_name() -> None:
 def test_B06_an_unknown_field_is_a_warning_with_line_path_and_nearest_name() -> None:
     content = content_of(pod_document("a", restartPolice="Never"))
     (warning,) = warnings(decode_manifest(content, PLACE))
-    assert warning == "/m/web.yaml:9: spec.restartPolice: unknown field, did you mean restartPolicy?"
+    assert (
+        warning == "/m/web.yaml:9: spec.restartPolice: unknown field, did you mean restartPolicy?"
+    )
 
 
 def test_B02_the_error_about_a_missing_name_has_file_and_line() -> None:
@@ -97,7 +103,10 @@ def test_one_bad_document_never_blocks_the_others() -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"apiVersion": "v2"}, '/m/web.yaml:1: apiVersion: Unsupported value: supported values: "v1"'),
+        (
+            {"apiVersion": "v2"},
+            '/m/web.yaml:1: apiVersion: Unsupported value: supported values: "v1"',
+        ),
         ({"apiVersion": None}, "/m/web.yaml:1: apiVersion: Required value: must be v1"),
         ({"kind": None}, "/m/web.yaml:2: kind: Required value: must be Pod, PodList or List"),
     ],
@@ -136,7 +145,9 @@ class TestLastGood:
 
     def test_its_errors_stand_beside_it(self) -> None:
         good = decode_manifest(content_of(pod_document("a")), PLACE)
-        manifest = decode_manifest(content_of(pod_document("a", dnsPolicy="x")), PLACE, good.documents)
+        manifest = decode_manifest(
+            content_of(pod_document("a", dnsPolicy="x")), PLACE, good.documents
+        )
         (report,) = manifest.reports
         assert report.pods == ("a-node1_default",)
         assert report.errors[0].startswith("/m/web.yaml:9: spec.dnsPolicy: Unsupported value")
@@ -162,7 +173,11 @@ class TestLastGood:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )

@@ -47,7 +47,10 @@ def test_only_pods_of_files_tolerate_every_no_execute_taint(source: str, count: 
 
 
 def test_a_toleration_that_is_there_is_not_added_again() -> None:
-    tolerations = [{"operator": "Exists", "effect": "NoExecute"}, {"key": "a", "operator": "Exists"}]
+    tolerations = [
+        {"operator": "Exists", "effect": "NoExecute"},
+        {"key": "a", "operator": "Exists"},
+    ]
     pod = record_of(pod_document(tolerations=tolerations)).pod
     assert [t.key for t in pod.spec.tolerations] == ["", "a"]
 
@@ -121,7 +124,9 @@ def in_container(**fields: Any) -> dict[str, Any]:
         ({"serviceAccount": "a"}, "spec.serviceAccountName", "serviceaccounts"),
         ({"imagePullSecrets": [{"name": "a"}]}, "spec.imagePullSecrets[0]", "secrets"),
         (
-            in_container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]),
+            in_container(
+                env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]
+            ),
             "spec.containers[0].env[0].valueFrom.secretKeyRef",
             "secrets",
         ),
@@ -202,10 +207,16 @@ def test_references_to_api_objects_are_refused_in_the_kubelet_s_words(
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        (volume(nfs={"server": "a", "path": "/"}), "spec.volumes[0].nfs: Forbidden: this volume type"),
+        (
+            volume(nfs={"server": "a", "path": "/"}),
+            "spec.volumes[0].nfs: Forbidden: this volume type",
+        ),
         (volume(downwardAPI={}), "spec.volumes[0].downwardAPI: Forbidden: this volume type"),
         (volume(projected={"sources": []}), "spec.volumes[0].projected: Forbidden"),
-        ({"ephemeralContainers": [{"name": "e", "image": "b"}]}, "spec.ephemeralContainers: Forbidden"),
+        (
+            {"ephemeralContainers": [{"name": "e", "image": "b"}]},
+            "spec.ephemeralContainers: Forbidden",
+        ),
     ],
 )
 def test_what_this_agent_cannot_do_is_refused_by_name(spec: dict[str, Any], problem: str) -> None:
