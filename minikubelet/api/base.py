@@ -2,11 +2,21 @@
 
 import msgspec
 
-_UPPER = {"ip": "IP", "ips": "IPs", "pid": "PID", "ipc": "IPC", "id": "ID", "fqdn": "FQDN", "wwns": "WWNs", "api": "API", "io": "IO"}
+_UPPER = {
+    "ip": "IP",
+    "ips": "IPs",
+    "pid": "PID",
+    "ipc": "IPC",
+    "id": "ID",
+    "fqdn": "FQDN",
+    "wwns": "WWNs",
+    "api": "API",
+    "io": "IO",
+}
 
 
 def json_name(python_name: str) -> str:
-    """Return Kubernetes' JSON name of a field: `host_ip` is `hostIP`, `run_as_user` is `runAsUser`."""
+    """Return the JSON name of a field: `host_ip` is `hostIP`, `run_as_user` is `runAsUser`."""
     first, *rest = python_name.rstrip("_").split("_")
     return first + "".join(_UPPER.get(word, word.capitalize()) for word in rest)
 

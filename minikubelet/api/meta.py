@@ -11,10 +11,10 @@ CONFIG_SEEN = "kubernetes.io/config.seen"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
 
 LOCAL_ANNOTATIONS = frozenset({CONFIG_SOURCE, CONFIG_SEEN, CONFIG_MIRROR})
-"""Set by the node itself: ignored when two versions of a pod are compared (kubelet: config/config.go)."""
+"""Set by the node: ignored when versions of a pod are compared (kubelet: config/config.go)."""
 
 
-class OwnerReference(APIStruct):
+class OwnerReference(APIStruct, frozen=True):
     """The object that owns this one."""
 
     api_version: str = ""
@@ -25,7 +25,7 @@ class OwnerReference(APIStruct):
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(APIStruct):
+class ObjectMeta(APIStruct, frozen=True):
     """Identity, labels and life time of an object. Timestamps stay RFC 3339 strings."""
 
     name: str = ""

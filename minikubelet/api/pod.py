@@ -497,7 +497,7 @@ class Pod(APIStruct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """`name_namespace`: unique among the static pods of a node (kubelet: container/helpers.go)."""
+        """`name_namespace`: unique among a node's static pods (kubelet: container/helpers.go)."""
         return f"{self.metadata.name}_{self.metadata.namespace}"
 
     @property

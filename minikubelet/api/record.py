@@ -11,9 +11,9 @@ from minikubelet.api.pod import Pod
 class PodRecord:
     """The typed pod and the JSON document it was decoded from.
 
-    `pod` is the effective pod (defaults applied); `raw` is the same document with its unknown fields,
-    from which everything leaving the agent starts. `origin` says where it came from, for people:
-    `/etc/kubernetes/manifests/web.yaml#2`, a URL, or empty for the apiserver.
+    `pod` is the effective pod (defaults applied); `raw` is the same document with its unknown
+    fields, from which everything leaving the agent starts. `origin` says where it came from, for
+    people: `/etc/kubernetes/manifests/web.yaml#2`, a URL, or empty for the apiserver.
     """
 
     pod: Pod

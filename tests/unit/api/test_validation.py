@@ -516,8 +516,8 @@ def test_pod_level_resources_hold_those_of_the_containers() -> None:
     )
     assert found == [
         (
-            'spec.containers[0].resources.limits[cpu]: Invalid value: "2": must be less than or equal '
-            "to pod limits of 1"
+            'spec.containers[0].resources.limits[cpu]: Invalid value: "2": must be less than or '
+            "equal to pod limits of 1"
         ),
         (
             'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to '
