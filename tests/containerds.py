@@ -101,6 +101,7 @@ def session_mark() -> Iterator[leftovers.Mark]:
     shutil.rmtree(mark.folder, ignore_errors=True)
     mark.folder.mkdir()
     yield mark
+    leftovers.remove_cgroup_root(mark)
     found = leftovers.find(mark)
     shutil.rmtree(mark.folder, ignore_errors=True)
     os.close(lock)

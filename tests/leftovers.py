@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def find(mark: Mark) -> list[str]:
         *_processes(mark),
         *_log_links(mark),
     ]
+
+
+def remove_cgroup_root(mark: Mark) -> None:
+    """Remove the cgroup that the session's agents had their own ones in, if they left none."""
+    for mount in detect().mounts:
+        with suppress(OSError):
+            (mount / mark.cgroup).rmdir()
 
 
 def _mounts(mark: Mark) -> list[str]:
