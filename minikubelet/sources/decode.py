@@ -63,13 +63,13 @@ def decode_manifest(
         documents = load_all(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         return broken(
-            f"{place.location}: cannot read manifest: not UTF-8 at byte {error.start}",
+            f"{place.name}: cannot read manifest: not UTF-8 at byte {error.start}",
             place,
             last_good,
         )
     except YAMLError as error:
         line = f":{error.line}" if error.line else ""
-        return broken(f"{place.location}{line}: {error}", place, last_good)
+        return broken(f"{place.name}{line}: {error}", place, last_good)
     return _Decoder(place, last_good).decode(documents)
 
 
@@ -81,7 +81,7 @@ def broken(message: str, place: Place, last_good: Sequence[RawDocument]) -> Mani
         if (outcome := static_pod(raw, place)).record is not None
     )
     names = tuple(record.pod.full_name for record in pods)
-    report = ManifestReport(place.source, place.location, 0, names, (message,), (), bool(pods))
+    report = ManifestReport(place.source, place.name, 0, names, (message,), (), bool(pods))
     return Manifest(pods, tuple(last_good), (report,))
 
 
@@ -100,7 +100,7 @@ class _Decoder:
         named = {item.key for item in items}
         unmatched: list[int] = []
         for item in items:
-            origin = self._origin(item) if several else self._place.location
+            origin = self._origin(item) if several else self._place.name
             if not self._take(item, origin):
                 unmatched.append(len(self._reports) - 1)
         if unmatched:
@@ -125,7 +125,7 @@ class _Decoder:
 
     def _origin(self, item: _Item) -> str:
         index = item.prefix.removeprefix("items")
-        return f"{self._place.location}#{item.document.number}{index}"
+        return f"{self._place.name}#{item.document.number}{index}"
 
     def _take(self, item: _Item, origin: str) -> bool:
         """Report one item; False when it is invalid and no last good version of it is known."""
@@ -168,7 +168,7 @@ class _Decoder:
             if key in named:
                 continue
             number = f"#{self._reports[index].document}" if several else ""
-            origin = f"{self._place.location}{number}"
+            origin = f"{self._place.name}{number}"
             record = self._checked(raw, origin).record
             if record is not None:
                 self._keep(record, raw)
@@ -194,14 +194,14 @@ class _Decoder:
         place = self._place
         self._reports.append(
             ManifestReport(
-                place.source, place.location, document.number, names, errors, warnings, last_good
+                place.source, place.name, document.number, names, errors, warnings, last_good
             )
         )
 
     def _place_of(self, document: Document, problem: Problem, prefix: str = "") -> str:
         path = join(prefix, problem.path) if prefix and problem.path else prefix or problem.path
         line = document.line_of(path)
-        return f"{self._place.location}:{line}: {Problem(path, problem.message)}"
+        return f"{self._place.name}:{line}: {Problem(path, problem.message)}"
 
     def _skip_reason(self, item: _Item) -> Problem | None:
         kind = _kind_of(item.raw)

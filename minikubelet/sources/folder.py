@@ -179,7 +179,7 @@ def _unfinished(
     if before is not None:
         return replace(before, identity=None, unfinished=identity)
     manifest = broken("", place, last_good)
-    note = f"{place.location} is still being written"
+    note = f"{place.name} is still being written"
     reports = tuple(replace(report, errors=(), warnings=(note,)) for report in manifest.reports)
     return FileState(replace(manifest, reports=reports), None, identity)
 

@@ -63,7 +63,7 @@ class HTTPSource:
     ) -> None:
         self._url = url
         self._shown = without_password(url)
-        self._place = Place(HTTP, url, node_name)
+        self._place = Place(HTTP, url, node_name, self._shown)
         self._headers = tuple(headers)
         self._store = last_good
         self._frequency = check_frequency
@@ -156,20 +156,9 @@ class HTTPSource:
         self._reporter.update([report])
 
     def _told(self, manifest: Manifest) -> list[ManifestReport]:
-        """Return the reports with the URL as it may be shown."""
+        """Return the manifest's reports and, before them, what is wrong with the store."""
         own = [ManifestReport(HTTP, self._shown, errors=(self._store_fault,))]
-        return (own if self._store_fault else []) + [
-            ManifestReport(
-                report.source,
-                self._shown,
-                report.document,
-                report.pods,
-                tuple(text.replace(self._url, self._shown) for text in report.errors),
-                tuple(text.replace(self._url, self._shown) for text in report.warnings),
-                report.last_good,
-            )
-            for report in manifest.reports
-        ]
+        return [*(own if self._store_fault else ()), *manifest.reports]
 
     def _load(self) -> Sequence[RawDocument]:
         try:

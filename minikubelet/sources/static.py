@@ -33,11 +33,20 @@ _NO_EXECUTE = {"operator": "Exists", "effect": "NoExecute"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a document stands: source `file` or `http`, path or URL, and the node that reads it."""
+    """Where a document stands: source `file` or `http`, path or URL, and the node that reads it.
+
+    `name` is the location as people may see it: a URL without its password.
+    """
 
     source: str
     location: str
     node_name: str
+    shown: str = ""
+
+    @property
+    def name(self) -> str:
+        """The location for messages."""
+        return self.shown or self.location
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ def static_pod(raw: Mapping[str, Any], place: Place, origin: str = "") -> Outcom
     warnings += tuple(without_effect(pod))
     if errors:
         return Outcome(None, tuple(dict.fromkeys(errors)), warnings)
-    return Outcome(PodRecord(pod, document, origin or place.location), (), warnings)
+    return Outcome(PodRecord(pod, document, origin or place.name), (), warnings)
 
 
 def _name_of(document: Mapping[str, Any]) -> str:

@@ -231,6 +231,15 @@ async def test_a_problem_is_told_once(server: Server) -> None:
         assert len(source.problems) == 1
 
 
+async def test_a_password_is_in_no_report_and_no_origin(server: Server) -> None:
+    server.url = server.url.replace("//", "//user:secret@")
+    server.body = content_of(pod_document("a", foo=1), pod_document("b", dnsPolicy="x"))
+    async with running(server) as source:
+        await source.until(["a-node1"])
+        assert "secret" not in str(source.source.reports())
+        assert "secret" not in str([r.origin for r in source.source._known.manifest.pods])
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
