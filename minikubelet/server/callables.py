@@ -1,6 +1,7 @@
 """What the endpoints may ask: a struct of callables, so that each can be tried with a lambda."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,5 +40,5 @@ class Callables:
     """A v1 PodList with the statuses of this moment."""
     manifests: Callable[[], Mapping[str, Any]]
     """Files and URLs with their documents, errors and warnings."""
-    container_logs: Callable[[LogRequest], AsyncIterator[bytes]]
-    """Log bytes; raises NotFound or NotReady at the first step."""
+    container_logs: Callable[[LogRequest], AbstractAsyncContextManager[AsyncIterator[bytes]]]
+    """Log bytes. Entering raises NotFound or NotReady; leaving lets go of the file."""

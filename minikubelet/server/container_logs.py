@@ -1,12 +1,14 @@
 """GET /containerLogs/NAMESPACE/POD/CONTAINER with the options of kubectl logs.
 
-Source: kubelet server/server.go getContainerLogs, PodLogOptions in core/v1.
+The answer begins as soon as the log is found, so that a follower of a silent container knows that
+it is connected. Source: kubelet server/server.go getContainerLogs, PodLogOptions in core/v1.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
+from minikubelet.api import timestamp
 from minikubelet.server.callables import Callables, LogRequest, NotFound, NotReady
 
 
@@ -20,18 +22,16 @@ def container_logs(
             wanted = log_request(request.match_info, request.query)
         except ValueError as error:
             return web.Response(status=400, text=f"cannot read logs: {error}\n")
-        chunks = callables.container_logs(wanted)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         try:
-            first = await anext(chunks, b"")
+            async with callables.container_logs(wanted) as pieces:
+                await response.prepare(request)
+                async for piece in pieces:
+                    await response.write(piece)
         except NotFound as error:
             return web.Response(status=404, text=f"{error}\n")
         except NotReady as error:
             return web.Response(status=400, text=f"{error}\n")
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(request)
-        await response.write(first)
-        async for chunk in chunks:
-            await response.write(chunk)
         return response
 
     return handle
@@ -39,8 +39,16 @@ def container_logs(
 
 def log_request(path: Mapping[str, str], query: Mapping[str, str]) -> LogRequest:
     """Read the request. Raises ValueError with the option's name."""
-    if query.get("sinceSeconds") and query.get("sinceTime"):
+    since_time = query.get("sinceTime", "")
+    if since_time and query.get("sinceSeconds"):
         raise ValueError("sinceSeconds and sinceTime exclude each other")
+    if since_time:
+        try:
+            timestamp.parse(since_time)
+        except ValueError:
+            raise ValueError(
+                f"sinceTime: {since_time!r} is no RFC 3339 time such as 2026-01-02T03:04:05Z"
+            ) from None
     return LogRequest(
         namespace=path["namespace"],
         pod=path["pod"],
@@ -51,11 +59,12 @@ def log_request(path: Mapping[str, str], query: Mapping[str, str]) -> LogRequest
         tail_lines=_number(query, "tailLines", least=0),
         limit_bytes=_number(query, "limitBytes", least=1),
         since_seconds=_number(query, "sinceSeconds", least=1),
-        since_time=query.get("sinceTime", ""),
+        since_time=since_time,
     )
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
+    """Return a truth value; a name alone means yes (apimachinery: conversion of query values)."""
     text = query.get(name, "false").lower()
     if text not in ("true", "false", "1", "0", ""):
         raise ValueError(f"{name}: {text!r} is neither true nor false")
@@ -66,6 +75,6 @@ def _number(query: Mapping[str, str], name: str, *, least: int) -> int | None:
     text = query.get(name)
     if text is None:
         return None
-    if not text.isdigit() or int(text) < least:
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise ValueError(f"{name}: {text!r} is not a number of {least} or more")
     return int(text)

@@ -1,6 +1,10 @@
-"""The HTTP server: routes, listeners, start and stop. Endpoints stand in their own files."""
+"""The HTTP server: routes, listeners, start and stop. Endpoints stand in their own files.
 
-import os
+A client that goes away cancels its handler at once; so does the agent's end, since a follower of a
+log would hold it for ever. What a handler didn't expect is logged and answered with status 500.
+"""
+
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -11,19 +15,29 @@ from anyio.abc import TaskStatus
 from minikubelet.server.callables import Callables
 from minikubelet.server.container_logs import container_logs
 from minikubelet.server.healthz import healthz
+from minikubelet.server.listen import private_listener
 from minikubelet.server.manifests import manifests
 from minikubelet.server.pods import pods
 
-CALLABLES: web.AppKey[Callables] = web.AppKey("callables", Callables)
 SHUTDOWN_SECONDS = 2.0
+_GRACE_SECONDS = 0.5
+"""How long aiohttp waits for a handler, three times over: together less than SHUTDOWN_SECONDS."""
 
 _log = structlog.get_logger("server")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _Scopes(set[anyio.CancelScope]):
+    """Scopes of the requests that are being answered."""
+
+
+_OPEN = web.AppKey("open", _Scopes)
 
 
 def local_api(callables: Callables) -> web.Application:
     """Return the API of the unix socket."""
-    app = web.Application()
-    app[CALLABLES] = callables
+    app = _application()
     app.router.add_get("/healthz", healthz(callables))
     app.router.add_get("/pods", pods(callables))
     app.router.add_get("/manifests", manifests(callables))
@@ -33,7 +47,7 @@ def local_api(callables: Callables) -> web.Application:
 
 def health_api(callables: Callables) -> web.Application:
     """Return what answers on the loopback port."""
-    app = web.Application()
+    app = _application()
     app.router.add_get("/healthz", healthz(callables))
     return app
 
@@ -41,19 +55,11 @@ def health_api(callables: Callables) -> web.Application:
 async def serve_socket(
     app: web.Application, path: Path, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve on a unix socket that only its owner may open, until cancelled. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
-    # The mask holds for the instant of bind: nobody else may connect even then.
-    before = os.umask(0o177)
-    try:
-        await web.UnixSite(runner, str(path)).start()
-    finally:
-        os.umask(before)
-    await _until_cancelled(runner, task_status)
-    path.unlink(missing_ok=True)
+    """Serve on a unix socket that only its owner may open, until cancelled. Raises CannotListen."""
+    with private_listener(path) as listener:
+        runner = await _runner(app)
+        await web.SockSite(runner, listener).start()
+        await _until_cancelled(runner, task_status)
 
 
 async def serve_port(
@@ -64,8 +70,7 @@ async def serve_port(
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve on a TCP port until cancelled; a port that is taken is told and does without."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
+    runner = await _runner(app)
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
@@ -76,6 +81,25 @@ async def serve_port(
     await _until_cancelled(runner, task_status)
 
 
+def _application() -> web.Application:
+    app = web.Application(middlewares=[_guarded])
+    app[_OPEN] = _Scopes()
+    app.on_shutdown.append(_cancel_open)
+    return app
+
+
+async def _runner(app: web.Application) -> web.AppRunner:
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=_GRACE_SECONDS,
+    )
+    await runner.setup()
+    return runner
+
+
 async def _until_cancelled(runner: web.AppRunner, task_status: TaskStatus[None]) -> None:
     try:
         task_status.started()
@@ -83,3 +107,35 @@ async def _until_cancelled(runner: web.AppRunner, task_status: TaskStatus[None])
     finally:
         with anyio.move_on_after(SHUTDOWN_SECONDS, shield=True):
             await runner.cleanup()
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    scopes = request.app[_OPEN]
+    with anyio.CancelScope() as scope:
+        scopes.add(scope)
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except ConnectionError:
+            _log.debug("the client went away", path=request.path)
+        except Exception as error:  # noqa: BLE001  one request's crash is not the agent's
+            _log.exception("cannot answer", path=request.path)
+            return _aborted(request, f"cannot answer: {type(error).__name__}: {error}\n")
+        finally:
+            scopes.discard(scope)
+    return _aborted(request, "the agent ends\n")
+
+
+def _aborted(request: web.Request, text: str) -> web.Response:
+    """Return an error; a stream that has begun breaks off instead, so that it seems not whole."""
+    if request.writer.output_size and request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=500, text=text)
+
+
+async def _cancel_open(app: web.Application) -> None:
+    scopes = app[_OPEN]
+    for scope in list(scopes):
+        scope.cancel()
