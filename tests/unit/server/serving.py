@@ -46,7 +46,7 @@ class Log:
 
 def callables(
     *,
-    problems: Callable[[], Sequence[str]] = lambda: [],
+    problems: Callable[[], Sequence[str]] = list,
     pods: Callable[[], Mapping[str, Any]] = lambda: EMPTY,
     manifests: Callable[[], Mapping[str, Any]] = lambda: {"manifests": []},
     log: Log | None = None,

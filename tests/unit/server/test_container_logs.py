@@ -1,5 +1,6 @@
 """Options of a log request: what is read from the query, what is refused and how."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,7 @@ PATH = {"namespace": "default", "pod": "web-node1", "container": "app"}
         pytest.param({"tailLines": "0"}, {"tail_lines": 0}, id="no lines"),
         pytest.param({"tailLines": "5", "limitBytes": "9"}, {"tail_lines": 5, "limit_bytes": 9}),
         pytest.param({"sinceSeconds": "10"}, {"since_seconds": 10}, id="since"),
-        pytest.param(
-            {"sinceTime": "2026-01-02T03:04:05Z"}, {"since_time": "2026-01-02T03:04:05Z"}
-        ),
+        pytest.param({"sinceTime": "2026-01-02T03:04:05Z"}, {"since_time": "2026-01-02T03:04:05Z"}),
     ],
 )
 def test_options(query: dict[str, str], fields: dict[str, Any]) -> None:
@@ -51,9 +50,8 @@ def test_options(query: dict[str, str], fields: dict[str, Any]) -> None:
     ],
 )
 def test_refused_options(query: dict[str, str], text: str) -> None:
-    with pytest.raises(ValueError, match=text.split("'")[0]) as refusal:
+    with pytest.raises(ValueError, match=re.escape(text)):
         log_request(PATH, query)
-    assert text in str(refusal.value)
 
 
 @pytest.mark.anyio

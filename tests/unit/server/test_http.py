@@ -11,7 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from minikubelet.server.callables import NotFound, NotReady
-from minikubelet.server.http import SHUTDOWN_SECONDS, health_api, local_api, serve_port, serve_socket
+from minikubelet.server.http import (
+    SHUTDOWN_SECONDS,
+    health_api,
+    local_api,
+    serve_port,
+    serve_socket,
+)
 from minikubelet.server.listen import CannotListen
 from tests.unit.server.serving import Log, answer, callables, serving
 
@@ -112,8 +118,8 @@ class TestTheEnd:
             await stream.aclose()
             with anyio.fail_after(2):
                 await log.closed.wait()
-                while len(asyncio.all_tasks()) > before:
-                    await anyio.sleep(0)
+                await anyio.wait_all_tasks_blocked()
+            assert len(asyncio.all_tasks()) == before
 
 
 class TestAnswers:
@@ -150,11 +156,13 @@ class TestAnswers:
 
     async def test_a_silent_log_is_answered_at_once(self, tmp_path: Path) -> None:
         log = Log(endless=True)
-        async with serving(tmp_path, callables(log=log)) as agent:
-            async with await anyio.connect_unix(agent.socket_path) as stream:
-                await stream.send(b"GET /containerLogs/a/b/c HTTP/1.1\r\nHost: x\r\n\r\n")
-                with anyio.fail_after(2):
-                    assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+        async with (
+            serving(tmp_path, callables(log=log)) as agent,
+            await anyio.connect_unix(agent.socket_path) as stream,
+        ):
+            await stream.send(b"GET /containerLogs/a/b/c HTTP/1.1\r\nHost: x\r\n\r\n")
+            with anyio.fail_after(2):
+                assert (await stream.receive()).startswith(b"HTTP/1.1 200")
 
     async def test_pods_of_a_full_node_come_quickly(self, tmp_path: Path) -> None:
         pod = {"metadata": {"name": "a" * 50}, "spec": {"containers": [{"name": "c"}] * 3}}
