@@ -4,7 +4,7 @@ Emitting never blocks and never fails: an event is news, not state. Source of re
 kubelet events/event.go.
 """
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -45,37 +45,44 @@ class EventSink(Protocol):
         """Record one event."""
 
 
+_Key = tuple[PodRef, str, str, str]
+
+
 class Journal:
     """The local event store: the newest `size` distinct events, repeats counted in place."""
 
     def __init__(self, wall_ns: Callable[[], int], size: int = 1000) -> None:
         self._wall_ns = wall_ns
-        self._events: deque[Event] = deque(maxlen=size)
+        self._size = size
+        self._events: OrderedDict[_Key, Event] = OrderedDict()
         self._log = structlog.get_logger("events")
 
     def emit(self, ref: PodRef, type_: str, reason: str, message: str) -> None:
         """Record one event and log it once; a repeat only counts."""
         now = self._wall_ns()
-        for index in range(len(self._events) - 1, -1, -1):
-            old = self._events[index]
-            if (old.ref, old.type, old.reason, old.message) == (ref, type_, reason, message):
-                del self._events[index]
-                self._events.append(replace(old, count=old.count + 1, last_seen_ns=now))
-                return
-        self._events.append(Event(ref, type_, reason, message, now, now))
+        key = (ref, type_, reason, message)
+        old = self._events.get(key)
+        if old is not None:
+            self._events[key] = replace(old, count=old.count + 1, last_seen_ns=now)
+            self._events.move_to_end(key)
+            return
+        self._events[key] = Event(ref, type_, reason, message, now, now)
+        if len(self._events) > self._size:
+            self._events.popitem(last=False)
         emit = self._log.warning if type_ == WARNING else self._log.info
         emit(
             "event",
             pod=f"{ref.namespace}/{ref.name}",
+            uid=ref.uid,
             reason=reason,
             message=message,
             field=ref.field_path,
         )
 
     def of(self, uid: str) -> list[Event]:
-        """Return the events of one pod, oldest first."""
-        return [event for event in self._events if event.ref.uid == uid]
+        """Return the events of one pod, the one seen longest ago first."""
+        return [event for event in self._events.values() if event.ref.uid == uid]
 
     def all(self) -> list[Event]:
-        """Return every event held, oldest first."""
-        return list(self._events)
+        """Return every event held, the one seen longest ago first."""
+        return list(self._events.values())
