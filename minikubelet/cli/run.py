@@ -43,5 +43,21 @@ def command(arguments: tuple[str, ...]) -> None:
     import anyio  # noqa: PLC0415  # faults and help don't wait for the agent to load
 
     from minikubelet.agent import run_agent  # noqa: PLC0415
+    from minikubelet.server.listen import CannotListen  # noqa: PLC0415
 
-    anyio.run(run_agent, config, backend="asyncio")
+    try:
+        anyio.run(run_agent, config, backend="asyncio")
+    except BaseExceptionGroup as group:
+        known, unknown = group.split((SystemExit, CannotListen))
+        if known is None or unknown is not None:
+            raise
+        click.echo(_first(known), err=True)
+        sys.exit(1)
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    """Return the first error of a group of groups: its text is for people."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
