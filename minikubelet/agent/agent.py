@@ -29,6 +29,7 @@ from minikubelet.config.config import Config
 from minikubelet.cri import faults
 from minikubelet.cri.client import Client, Timeouts, connect
 from minikubelet.cri.errors import CRIError
+from minikubelet.cri.execs import Execs
 from minikubelet.host import cgroups
 from minikubelet.host.clock import SystemClock
 from minikubelet.images.manager import ImageManager
@@ -103,12 +104,14 @@ class Agent:
         )
         self._journal = Journal(self._clock.wall_ns)
         self._cache = PodCache(self._client.runtime, self._clock, termination_message)
+        self._execs = Execs(self._client.runtime)
         self._monitor = Monitor(
             self._cache,
             self._client.events,
             self._clock,
             on_change=self._runtime_changed,
             on_health=self._health_changed,
+            on_exec_exit=self._execs.exited,
         )
         self._hierarchies = cgroups.detect()
         self._registry: Registry | None = None
@@ -177,6 +180,7 @@ class Agent:
         node = await node_context(config, self._hierarchies, self._client.runtime)
         return Kit(
             runtime=self._client.runtime,
+            execs=self._execs,
             cache=self._cache,
             images=ImageManager(self._client.images, self._journal, clock, image_settings(config)),
             volumes=VolumeManager(config.root_dir, node),

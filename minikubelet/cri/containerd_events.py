@@ -52,34 +52,49 @@ def request() -> bytes:
 
 
 def decode(data: bytes) -> RuntimeEvent | None:
-    """Return the hint in an Envelope; None for the exit of a process run by exec.
+    """Return the hint in an Envelope; None for one that says nothing.
 
     Envelope: namespace 2, topic 3, event 4 (Any: value 2). All task events: container_id 1;
-    TaskExit: id 2, which is an exec's own id. ContainerCreate and ContainerDelete: id 1.
+    TaskExit: id 2 (an exec's has its own), exit_status 4. ContainerCreate, ContainerDelete: id 1.
     """
     envelope = fields(data)
     topic = envelope.get(3, b"").decode()
-    event = fields(fields(envelope.get(4, b"")).get(2, b""))
+    payload = fields(envelope.get(4, b"")).get(2, b"")
+    event = fields(payload)
     kind = _KINDS.get(topic)
     container_id = event.get(1, b"").decode()
     of_exec = topic == "/tasks/exit" and event.get(2, b"").decode() not in ("", container_id)
-    if kind is None or not container_id or of_exec:
+    if kind is None or not container_id:
         return None
+    if of_exec:
+        return RuntimeEvent(
+            EventKind.EXEC_EXITED, container_id, exit_code=numbers(payload).get(4, 0)
+        )
     return RuntimeEvent(kind, container_id)
 
 
 def fields(data: bytes) -> dict[int, bytes]:
     """Return the strings, bytes and messages of a protobuf message by field number.
 
-    Numbers are skipped; of a repeated field the last is kept. Raises ValueError for broken data.
+    Of a repeated field the last is kept. Raises ValueError for broken data.
     """
+    return _read(data)[0]
+
+
+def numbers(data: bytes) -> dict[int, int]:
+    """Return the varints of a protobuf message by field number. Raises ValueError."""
+    return _read(data)[1]
+
+
+def _read(data: bytes) -> tuple[dict[int, bytes], dict[int, int]]:
     found: dict[int, bytes] = {}
+    varints: dict[int, int] = {}
     position = 0
     while position < len(data):
         key, position = _varint(data, position)
         kind = key & 7
         if kind == _VARINT:
-            _, position = _varint(data, position)
+            varints[key >> 3], position = _varint(data, position)
             continue
         if kind == _BYTES:
             size, position = _varint(data, position)
@@ -91,7 +106,7 @@ def fields(data: bytes) -> dict[int, bytes]:
         position += size
         if position > len(data):
             raise ValueError("cannot read a protobuf message: it ends inside a field")
-    return found
+    return found, varints
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:

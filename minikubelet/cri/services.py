@@ -111,6 +111,8 @@ class EventKind(Enum):
     STOPPED = "stopped"
     DELETED = "deleted"
     OOM = "oom"
+    EXEC_EXITED = "exec exited"
+    """A process run by exec ended; its container goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class RuntimeEvent:
     kind: EventKind
     container_id: str
     pod_uid: str = ""
+    exit_code: int = 0
+    """Of an exec's process only: what the runtime doesn't tell as long as its pipes are open."""
 
 
 class RuntimeEvents(Protocol):

@@ -16,7 +16,6 @@ from minikubelet.criconfig.resources import container_resources
 from minikubelet.criconfig.sandbox import pod_log_directory
 from minikubelet.criconfig.security import container_security
 
-LOG_SYMLINK_DIR = "/var/log/containers"
 _MAX_SYMLINK_NAME = 251
 
 
@@ -61,7 +60,7 @@ def log_file(pod: Pod, container: str, restart_count: int, node: NodeContext) ->
     return posixpath.join(pod_log_directory(pod, node), path)
 
 
-def log_symlink(pod: Pod, container: str, container_id: str) -> str:
+def log_symlink(pod: Pod, container: str, container_id: str, node: NodeContext) -> str:
     """Return the link that log collectors follow (kuberuntime/legacy.go); cut to a file name."""
     name = f"{pod.metadata.name}_{pod.metadata.namespace}_{container}-{container_id}"
-    return posixpath.join(LOG_SYMLINK_DIR, f"{name[:_MAX_SYMLINK_NAME]}.log")
+    return posixpath.join(node.log_links_dir, f"{name[:_MAX_SYMLINK_NAME]}.log")

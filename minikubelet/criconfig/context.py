@@ -29,6 +29,7 @@ class NodeContext:
     cluster_domain: str = ""
     root_dir: str = "/var/lib/kubelet"
     pod_logs_dir: str = "/var/log/pods"
+    log_links_dir: str = "/var/log/containers"
     cgroup_root: str = "/"
     cgroup_driver: str = "cgroupfs"
     """`cgroupfs` or `systemd`."""

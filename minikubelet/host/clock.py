@@ -1,7 +1,8 @@
 """The one door to time.
 
 Durations are monotonic seconds from the event loop (`anyio.current_time`), so that simulated time
-works in tests and a jump of the wall clock changes no deadline. Wall time is for people and the API.
+works in tests and a jump of the wall clock changes no deadline. Wall time is for people and the
+API.
 """
 
 import time

@@ -1,8 +1,8 @@
 """Which init container is next.
 
 Init containers run one after the other; sidecars (restartPolicy Always) only have to be started,
-and are kept running afterwards. The walk goes from the last to the first: the last one that the runtime
-knows decides how far initialization has come, those before it are done (KEP-753).
+and are kept running afterwards. The walk goes from the last to the first: the last one that the
+runtime knows decides how far initialization has come, those before it are done (KEP-753).
 Source: kubelet kuberuntime/kuberuntime_container.go computeInitContainerActions.
 """
 

@@ -105,7 +105,7 @@ def phase(
     """Return the phase that the container statuses mean.
 
     `statuses` covers init and regular containers; `has_initialized` says that a regular container
-    of the current sandbox exists; `pod_is_terminal` that the worker has stopped everything for good.
+    of the current sandbox exists; `pod_is_terminal` that the worker has stopped everything.
     """
     by_name = {status.name: status for status in statuses}
     counts = _Counts()

@@ -1,8 +1,8 @@
 """The pod cache: the newest view of each pod in the runtime, stamped with when it was asked for.
 
 Owns the views and the map from container ids to pods. A view is made from CRI replies only; an
-event merely makes it dirty. `newer_than` is the one way for a worker to read before it acts, so that no
-action follows from a view older than the worker's own last action.
+event merely makes it dirty. `newer_than` is the one way for a worker to read before it acts, so
+that no action follows from a view older than the worker's own last action.
 """
 
 from collections.abc import Awaitable, Callable

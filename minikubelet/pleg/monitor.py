@@ -2,8 +2,9 @@
 
 Streams are tried in order of speed; without any, a relist each second stands in, as in the
 kubelet's generic PLEG. A stream that breaks is opened again with growing pauses and followed by a
-relist, since events in between are lost. After a hint of an exit the runtime may not have noticed yet itself:
-it is asked again (5, 10, 20 ms …) until it agrees. Who comes next: `on_change` wakes the worker.
+relist, since events in between are lost. After a hint of an exit the runtime may not have noticed
+yet itself: it is asked again (5, 10, 20 ms …) until it agrees. Who comes next: `on_change` wakes
+the worker.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ class Clock(Protocol):
 class Monitor:
     """Keeps the cache true and tells which pods changed.
 
-    `on_change(uid)` is called for each pod whose view changed; `on_health()` when `problem` did.
+    `on_change(uid)` is called for each pod whose view changed; `on_health()` when `problem` did;
+    `on_exec_exit(container_id, exit_code)` when a process run by exec ended.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Monitor:
         clock: Clock,
         on_change: Callable[[str], None],
         on_health: Callable[[], None],
+        on_exec_exit: Callable[[str, int], None] = lambda _id, _code: None,
     ) -> None:
         self._cache = cache
         self._streams = list(streams)
         self._clock = clock
         self._on_change = on_change
         self._on_health = on_health
+        self._on_exec_exit = on_exec_exit
         self._hints: dict[str, dict[str, EventKind]] = {}
         self._log = structlog.get_logger("pleg")
         self.problem = "the container runtime has not answered yet"
@@ -115,6 +119,9 @@ class Monitor:
                 self._log.warning("cannot relist, the next one repairs", error=str(error))
 
     async def _handle(self, event: RuntimeEvent, group: TaskGroup) -> None:
+        if event.kind is EventKind.EXEC_EXITED:
+            self._on_exec_exit(event.container_id, event.exit_code)
+            return
         uid = event.pod_uid or self._cache.owner(event.container_id)
         if not uid and event.kind is not EventKind.DELETED:
             uid = await self._cache.find_owner(event.container_id)

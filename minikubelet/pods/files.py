@@ -123,9 +123,12 @@ def _termination_log(node: NodeContext, pod: Pod, container: Container) -> str:
     return str(path)
 
 
-async def link_log(pod: Pod, container: str, container_id: str, log_path: str) -> None:
+async def link_log(
+    node: NodeContext, pod: Pod, container: str, container_id: str, log_path: str
+) -> None:
     """Make the link that log collectors follow; a failure to do so stops nothing."""
-    await anyio.to_thread.run_sync(_link, log_symlink(pod, container, container_id), log_path)
+    link = log_symlink(pod, container, container_id, node)
+    await anyio.to_thread.run_sync(_link, link, log_path)
 
 
 def _link(link: str, target: str) -> None:
@@ -145,7 +148,7 @@ def _remove_pod_files(node: NodeContext, pod: Pod) -> None:
     import shutil  # noqa: PLC0415  needed only when a pod ends
 
     logs = pod_log_directory(pod, node)
-    links = Path(log_symlink(pod, "", "")).parent
+    links = Path(node.log_links_dir)
     prefix = f"{pod.metadata.name}_{pod.metadata.namespace}_"
     for link in links.glob(f"{prefix}*.log"):
         if link.is_symlink() and str(link.readlink()).startswith(f"{logs}/"):

@@ -62,7 +62,7 @@ async def _run(
 async def _exec(kit: Kit, container_id: str, command: tuple[str, ...], budget: float) -> None:
     shown = " ".join(command)
     try:
-        reply = await kit.runtime.exec_sync(container_id, command, budget)
+        reply = await kit.execs.run(container_id, command, budget)
     except DeadlineExceeded:
         return
     except CRIError as error:

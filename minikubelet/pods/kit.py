@@ -6,6 +6,7 @@ from typing import Protocol
 
 from minikubelet.api.pod import Container, HTTPGetAction, Pod
 from minikubelet.api.status import PodStatus
+from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.criconfig.dns import ResolvConf
@@ -85,6 +86,7 @@ class Kit:
     """The tools of all workers."""
 
     runtime: RuntimeService
+    execs: Execs
     cache: PodCache
     images: ImageManager
     volumes: Volumes

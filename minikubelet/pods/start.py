@@ -63,7 +63,7 @@ async def start_container(
         container_id, log_path = await _create(kit, state, container, view, sandbox, ahead)
     await _start(kit, state, container, container_id)
     state.backoff = crashloop.started(state.backoff, container, view, kit.clock.monotonic())
-    await link_log(state.pod, container.name, container_id, log_path)
+    await link_log(kit.node, state.pod, container.name, container_id, log_path)
     if _has_post_start(container):
         await _post_start(kit, state, container, container_id, sandbox.ips)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from minikubelet.api.duration import go_duration_seconds
 from minikubelet.api.pod import Container, Pod
 from minikubelet.api.record import PodRecord
-from minikubelet.api.status import PodStatus
+from minikubelet.api.status import ContainerStatus, PodStatus
 from minikubelet.api.timestamp import rfc3339
 from minikubelet.criconfig.context import MountedVolume
 from minikubelet.criconfig.hash import container_hash
@@ -59,6 +59,8 @@ class PodState:
     """Reason and message of what the pod as a whole waits for."""
     pre_stopped: set[str] = field(default_factory=set)
     """Ids of containers whose preStop hook was begun: it isn't run twice."""
+    removed_for_restart: dict[str, ContainerStatus] = field(default_factory=dict)
+    """Statuses of containers whose record RestartAllContainers took away, until the next start."""
     termination: Termination | None = None
     last_action: float = float("-inf")
     probes: ProbeResults = NO_PROBES
@@ -94,28 +96,30 @@ class PodState:
         return "containers"
 
     def observe(self, view: PodRuntimeStatus) -> None:
-        """Remember of a view what the runtime may forget: which init containers have succeeded."""
+        """Remember of a view what the runtime may forget, and forget what it has overtaken."""
         sandbox = view.sandboxes[0].id if view.sandboxes else ""
         if sandbox and sandbox != self.sandbox_id:
             if self.sandbox_id:
                 self.completed_init.clear()
             self.sandbox_id = sandbox
+        for name, told in list(self.removed_for_restart.items()):
+            newest = view.newest(name)
+            if newest is not None and not told.container_id.endswith(newest.id):
+                del self.removed_for_restart[name]
         for container in self.pod.spec.init_containers:
-            newest = view.newest(container.name)
-            if newest is None or container.is_sidecar or newest.sandbox_id != sandbox:
-                continue
-            if newest.state is State.EXITED and not init_failed(newest):
+            if self._has_completed(container, view, sandbox):
                 self.completed_init.add(container.name)
-        alive = {record.id for record in view.running}
-        known = {record.id for record in view.containers}
-        for container_id in list(self.pending_hooks):
-            if container_id in known and container_id not in alive:
-                # Created and not started yet: the hook is still due.
-                created = any(
-                    r.id == container_id and r.state is State.CREATED for r in view.containers
-                )
-                if not created:
-                    del self.pending_hooks[container_id]
+        for record in view.containers:
+            # A hook is due while its container is created or runs; an end makes it void.
+            if record.state not in (State.CREATED, State.RUNNING):
+                self.pending_hooks.pop(record.id, None)
+
+    def _has_completed(self, container: Container, view: PodRuntimeStatus, sandbox: str) -> bool:
+        newest = view.newest(container.name)
+        if newest is None or container.is_sidecar or container.name in self.removed_for_restart:
+            return False
+        in_sandbox = newest.sandbox_id == sandbox and newest.state is State.EXITED
+        return in_sandbox and not init_failed(newest)
 
     def action_inputs(self) -> ActionInputs:
         """Return what the decision needs beside spec and view."""
@@ -138,6 +142,7 @@ class PodState:
                     name: f"{waiting.text} ({go_duration_seconds(int(now - waiting.since))})"
                     for name, waiting in self.progress.items()
                 },
+                removed_for_restart=self.removed_for_restart,
                 completed_init=frozenset(self.completed_init),
             ),
             probes=self.probes,

@@ -148,13 +148,25 @@ async def _make_room(
         for kill in actions.kill:
             record = next(r for r in view.containers if r.id == kill.id)
             group.start_soon(kill_container, kit, state, record, kill.message)
+    if actions.reset:
+        await _reset(kit, state, view, actions)
+    for container_id in actions.prune:
+        await kit.runtime.remove_container(container_id)
+        state.acted(kit)
+
+
+async def _reset(kit: Kit, state: PodState, view: PodRuntimeStatus, actions: PodActions) -> None:
+    """Take every container away for RestartAllContainers; their counts go on from here."""
+    told = (*state.status.init_container_statuses, *state.status.container_statuses)
+    names = {record.name for record in actions.reset}
+    state.completed_init.clear()
+    for status in told:
+        if status.name in names:
+            state.removed_for_restart.setdefault(status.name, status)
     for record in actions.reset:
         if record in view.running:
             await kill_container(kit, state, record, "", grace=0)
         await kit.runtime.remove_container(record.id)
-        state.acted(kit)
-    for container_id in actions.prune:
-        await kit.runtime.remove_container(container_id)
         state.acted(kit)
 
 

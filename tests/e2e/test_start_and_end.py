@@ -59,7 +59,7 @@ async def test_a_restart_of_the_agent_changes_nothing(agent: Agent) -> None:
     await agent.wait_until("the container runs", runs)
 
     async def is_running() -> bool:
-        return (await agent.pods())["web"]["status"]["phase"] == "Running"
+        return bool((await agent.pods())["web"]["status"]["phase"] == "Running")
 
     await agent.wait_until("the status says so", is_running)
     before = (await agent.containers("web"))[0].id, (await agent.pods())["web"]

@@ -41,7 +41,11 @@ LONG = "a" * 64
     [
         ("/tasks/start", text(1, LONG) + number(2, 5), RuntimeEvent(EventKind.STARTED, LONG)),
         ("/tasks/exit", task_exit(LONG, LONG), RuntimeEvent(EventKind.STOPPED, LONG)),
-        ("/tasks/exit", task_exit(LONG, "exec-1"), None),
+        (
+            "/tasks/exit",
+            task_exit(LONG, "exec-1") + number(4, 7),
+            RuntimeEvent(EventKind.EXEC_EXITED, LONG, exit_code=7),
+        ),
         ("/tasks/oom", text(1, LONG), RuntimeEvent(EventKind.OOM, LONG)),
         ("/containers/create", text(1, LONG), RuntimeEvent(EventKind.CREATED, LONG)),
         ("/containers/delete", text(1, LONG), RuntimeEvent(EventKind.DELETED, LONG)),

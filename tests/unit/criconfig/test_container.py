@@ -95,6 +95,6 @@ def test_identity_is_read_back() -> None:
 def test_log_names() -> None:
     pod = a_pod()
     assert log_file(pod, "c", 2, NODE) == "/logs/default_pod_uid-1/c/2.log"
-    assert log_symlink(pod, "c", "id") == "/var/log/containers/pod_default_c-id.log"
-    long = log_symlink(a_pod(name="p" * 250), "c", "id").rpartition("/")[2]
+    assert log_symlink(pod, "c", "id", NODE) == "/var/log/containers/pod_default_c-id.log"
+    long = log_symlink(a_pod(name="p" * 250), "c", "id", NODE).rpartition("/")[2]
     assert len(long) == 255

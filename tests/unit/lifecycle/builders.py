@@ -16,7 +16,7 @@ def sandbox(
     )
 
 
-def record(
+def record(  # noqa: PLR0913  each by name
     name: str,
     state: State = State.RUNNING,
     *,

@@ -206,10 +206,12 @@ def test_ephemeral_containers_start_once_and_never_again() -> None:
     assert decide(pod, view(record("a"), record("debug", E, code=1))).ephemeral == ()
 
 
+RESTART_ALL = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+
+
 class TestRestartAllContainers:
-    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
     pod = a_pod(
-        a_container("a", restartPolicy="Never", restartPolicyRules=[rule]),
+        a_container("a", restartPolicy="Never", restartPolicyRules=[RESTART_ALL]),
         a_container("b"),
         init=(INIT,),
     )

@@ -1,8 +1,6 @@
 import pytest
-import trio.testing
 
 
 @pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, object]]:
-    """Simulated time, jumping only when real threads (state files) had time to finish."""
-    return ("trio", {"clock": trio.testing.MockClock(autojump_threshold=0.005)})
+def anyio_backend(simulated_backend: object) -> object:
+    return simulated_backend

@@ -4,5 +4,5 @@ import trio.testing
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
-    """Simulated time, jumping only when real threads (state files) had time to finish."""
-    return ("trio", {"clock": trio.testing.MockClock(autojump_threshold=0.005)})
+    """Simulated time; `harness.jump` moves it, never while a real thread (state files) works."""
+    return ("trio", {"clock": trio.testing.MockClock()})

@@ -1,5 +1,6 @@
-"""A node in memory: registry, cache and monitor on the fake runtime, for tests on simulated time."""
+"""A node in memory: registry, cache and monitor on the fake runtime, on simulated time."""
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -8,12 +9,15 @@ from typing import Any
 
 import anyio
 import msgspec
+import trio
+import trio.testing
 from anyio.abc import TaskGroup
 
 from minikubelet.api.pod import Container, HTTPGetAction, Pod
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.cri import messages as m
+from minikubelet.cri.execs import Execs
 from minikubelet.cri.fake import FakeRuntime
 from minikubelet.cri.faults import Faults, parse
 from minikubelet.criconfig.context import MountedVolume, NodeContext
@@ -165,8 +169,10 @@ async def a_node(
     volumes, cgroups = PlainVolumes(), PlainCgroups()
     memories = PodMemories(StateDirectory(tmp_path / "minikubelet"))
     cache = PodCache(runtime, clock, _no_message)
+    execs = Execs(runtime)
     kit = Kit(
         runtime=runtime,
+        execs=execs,
         cache=cache,
         images=ImageManager(fake.images, journal, clock, ImageSettings()),
         volumes=volumes,
@@ -181,6 +187,7 @@ async def a_node(
             node_ips=("192.0.2.1",),
             root_dir=str(tmp_path),
             pod_logs_dir=str(tmp_path / "logs"),
+            log_links_dir=str(tmp_path / "links"),
             memory_capacity=1 << 30,
             allocatable=allocatable or {"cpu": "4", "memory": "1Gi", "pods": "110"},
         ),
@@ -193,6 +200,7 @@ async def a_node(
         network_problem=_network_fine,
     )
     async with anyio.create_task_group() as group:
+        group.start_soon(jump)
         node = await _assemble(group, fake, kit, journal, volumes, cgroups)
         node.registry.resume_terminations()
         for pod in desired or ():
@@ -201,6 +209,25 @@ async def a_node(
             node.registry.end_unwanted()
         yield node
         group.cancel_scope.cancel()
+
+
+async def jump() -> None:
+    """Move the simulated clock on whenever nothing can happen before the next deadline.
+
+    Trio's own autojump doesn't know of threads: it would let minutes pass during a file's write.
+    """
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, trio.testing.MockClock)
+    default = trio.to_thread.current_default_thread_limiter()
+    own = trio.CapacityLimiter(1)
+    while True:
+        await trio.testing.wait_all_tasks_blocked()
+        if default.borrowed_tokens:
+            await trio.to_thread.run_sync(time.sleep, 0.0005, limiter=own)
+            continue
+        pause = trio.lowlevel.current_statistics().seconds_to_next_deadline
+        assert pause < float("inf"), "nothing will ever happen again"
+        clock.jump(max(0.0, pause))
 
 
 async def _assemble(
@@ -218,6 +245,7 @@ async def _assemble(
         kit.clock,
         on_change=registry.runtime_changed,
         on_health=registry.wake_all,
+        on_exec_exit=kit.execs.exited,
     )
     await group.start(monitor.run)
     return Node(fake, kit, registry, monitor, journal, volumes, cgroups)

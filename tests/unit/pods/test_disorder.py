@@ -1,4 +1,4 @@
-"""A runtime that misbehaves: events lost, doubled, late; the daemon away; answers after their time."""
+"""A runtime that misbehaves: events lost, doubled, late; the daemon away; late answers."""
 
 from collections import Counter
 from pathlib import Path
@@ -25,9 +25,7 @@ def a_fake(policy: EventPolicy | None = None, **programs: Program) -> FakeRuntim
 async def test_B65_disordered_events_never_start_a_second_container(
     seed: int, with_uid: bool, tmp_path: Path
 ) -> None:
-    policy = EventPolicy(
-        seed=seed, dropped=0.3, doubled=0.3, delay_max=5.0, with_pod_uid=with_uid
-    )
+    policy = EventPolicy(seed=seed, dropped=0.3, doubled=0.3, delay_max=5.0, with_pod_uid=with_uid)
     fake = a_fake(policy, init=Program(runs_for=0.3), main=Program(exit_code=1, runs_for=7))
     twice: list[str] = []
 

@@ -48,12 +48,16 @@ def is_complete(fake: FakeRuntime) -> bool:
 
 async def crash_at(point: str, tmp_path: Path, fake: FakeRuntime, *, removing: bool) -> None:
     """Run the agent until it dies at the point."""
-    with pytest.raises(BaseExceptionGroup) as caught:
+
+    async def until_it_dies() -> None:
         async with a_node(tmp_path, fake, desired=(the_pod(),), faults=point) as node:
             if removing:
                 await eventually(lambda: is_complete(fake))
                 node.registry.remove("uid-1")
             await anyio.sleep(120)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await until_it_dies()
     assert caught.group_contains(Crash), f"the fault at {point} was never reached"
 
 
@@ -82,9 +86,7 @@ async def test_a_crash_while_a_pod_starts(call: str, when: str, tmp_path: Path) 
 @pytest.mark.parametrize("wanted", [True, False], ids=["put back", "gone"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("call", ENDS)
-async def test_a_crash_while_a_pod_ends(
-    call: str, when: str, wanted: bool, tmp_path: Path
-) -> None:
+async def test_a_crash_while_a_pod_ends(call: str, when: str, wanted: bool, tmp_path: Path) -> None:
     fake = a_fake()
     await crash_at(f"{when}:{call}", tmp_path, fake, removing=True)
     desired = (the_pod(),) if wanted else ()

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from minikubelet.api.pod import Pod
+from minikubelet.cri import messages as m
 from minikubelet.cri.errors import CRIError
 from minikubelet.cri.fake import NEVER, Exec, FakeRuntime, Program
 from minikubelet.pods.kit import Limits
@@ -136,6 +137,28 @@ class TestRestarts:
         async with a_node(tmp_path, fake, desired=(pod,)) as node:
             await eventually(lambda: fake.running() == ["a"])
             assert node.status().container_statuses[0].restart_count == 1
+
+
+async def test_restart_all_containers_counts_on_in_the_same_sandbox(tmp_path: Path) -> None:
+    fake = a_fake()
+    ends = [Program(exit_code=42, runs_for=1)]
+
+    def on_start(config: m.ContainerConfig) -> Program | None:
+        if config.metadata.name == "init":
+            return Program(runs_for=0.5)
+        return ends.pop() if config.metadata.name == "main" and ends else None
+
+    fake.on_start = on_start
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    main = a_container("main", restartPolicy="Never", restartPolicyRules=[rule])
+    async with a_node(tmp_path, fake) as node:
+        node.add(a_pod(main, a_container("other"), init=(a_container("init"),)))
+        await eventually(lambda: fake.script.count("StartContainer") == 6)
+        await eventually(lambda: node.status().phase == "Running")
+        await eventually(lambda: sorted(fake.running()) == ["main", "other"])
+        assert fake.script.count("RunPodSandbox") == 1
+        statuses = (*node.status().init_container_statuses, *node.status().container_statuses)
+        assert {s.name: s.restart_count for s in statuses} == {"init": 1, "main": 1, "other": 1}
 
 
 class TestHooks:
