@@ -55,10 +55,10 @@ class Agent:
     def _asked(self, target: str, *, endless: bool = False) -> Iterator[http.client.HTTPResponse]:
         connection = _UnixConnection(self.socket_path)
         try:
-            connection.connect()
-        except OSError as error:
-            raise AgentError(self._why_not(error)) from error
-        try:
+            try:
+                connection.connect()
+            except OSError as error:
+                raise AgentError(self._why_not(error)) from error
             connection.request("GET", target, headers={"Host": "localhost"})
             response = connection.getresponse()
             if response.status != http.client.OK:
