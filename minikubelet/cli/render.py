@@ -17,7 +17,7 @@ _ON_THE_WAY = frozenset(
     {"Pending", "ContainerCreating", "PodInitializing", "Terminating", "Warning", "Skipped"}
 )
 _COLOURED = ("STATUS", "STATE")
-_GAP = 3
+_GAP, _NARROW_GAP = 3, 2
 _LEAST_ROOM = 40
 _INDENT = 4
 
@@ -43,12 +43,14 @@ def _lines(table: Table, width: int) -> Iterator[Text]:
     used = sum(widths) + _GAP * len(widths)
     room = width - used
     is_beside = room >= _LEAST_ROOM
-    head = _row(heads, widths, heads)
+    padded = [each + (_GAP if is_beside else _NARROW_GAP) for each in widths]
+    head = _row(heads, padded, heads)
     head.append(table.columns[-1] if is_beside else "")
+    head.rstrip()
     head.stylize("bold")
     yield head
     for cells, row in zip(rows, table.rows, strict=True):
-        line = _row(cells, widths, heads)
+        line = _row(cells, padded, heads)
         texts = _wrapped(row[-1], room if is_beside else max(width - _INDENT, _LEAST_ROOM))
         if is_beside and texts:
             line.append(texts.pop(0))
@@ -61,12 +63,16 @@ def _row(cells: Sequence[str], widths: Sequence[int], heads: Sequence[str]) -> T
     line = Text(overflow="fold")
     for cell, width, head in zip(cells, widths, heads, strict=True):
         line.append(cell, style=_colour(cell) if head in _COLOURED and cell != head else "")
-        line.append(" " * (width - len(cell) + _GAP))
+        line.append(" " * (width - len(cell)))
     return line
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return [part for line in text.splitlines() for part in textwrap.wrap(line, width)]
+    return [
+        part
+        for line in text.splitlines()
+        for part in textwrap.wrap(line, width, break_on_hyphens=False)
+    ]
 
 
 def _colour(status: str) -> str:

@@ -33,13 +33,18 @@ def test_a_wide_screen_wraps_messages_beside_their_rows() -> None:
 
 def test_a_narrow_screen_has_messages_below_their_rows() -> None:
     assert screen(TABLE, 45) == [
-        "NAME   STATUS",
-        "web    Running",
-        "db     Invalid",
+        "NAME  STATUS",
+        "web   Running",
+        "db    Invalid",
         "    spec.containers[0].ports[0]: word word",
         "    word word word word word word word word",
         "    word word",
     ]
+
+
+def test_names_are_not_torn_at_their_hyphens() -> None:
+    table = Table(("NAME", "MESSAGE"), (("a", "x" * 30 + " container=web-server-of-node"),))
+    assert screen(table, 50)[-1].strip() == "container=web-server-of-node"
 
 
 def test_notes_stand_above() -> None:
