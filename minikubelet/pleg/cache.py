@@ -133,8 +133,6 @@ class PodCache:
         began = self._clock.monotonic()
         selector = {POD_UID: uid}
         sandboxes = await self._runtime.list_pod_sandbox(label_selector=selector)
-
-        sandboxes = await self._runtime.list_pod_sandbox(label_selector=selector)
         containers = await self._runtime.list_containers(label_selector=selector)
         old = self.get(uid)
         sandbox_records = [

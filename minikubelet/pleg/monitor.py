@@ -166,12 +166,18 @@ class Monitor:
 
 
 def _disagrees(view: PodRuntimeStatus, container_id: str, kind: EventKind) -> bool:
-    """Return True while the view shows as running what the event says has ended."""
-    if kind is not EventKind.STOPPED:
-        return False
-    if any(r.id == container_id and r.state is State.RUNNING for r in view.containers):
+    """Return True while the view shows a state that the event says is over.
+
+    containerd tells of a start, and of the end of a short process, while CRI still says created.
+    """
+    over = {
+        EventKind.STARTED: (State.CREATED,),
+        EventKind.STOPPED: (State.CREATED, State.RUNNING),
+    }.get(kind, ())
+    if any(r.id == container_id and r.state in over for r in view.containers):
         return True
-    return any(s.id == container_id and s.ready for s in view.sandboxes)
+    stopped = kind is EventKind.STOPPED
+    return stopped and any(s.id == container_id and s.ready for s in view.sandboxes)
 
 
 def _started(task_status: TaskStatus[None]) -> None:

@@ -22,19 +22,20 @@ class SlowToNotice(FakeRuntime):
     """As containerd: the exit event leaves before the CRI plugin has taken notice of it."""
 
     late = 0
+    earlier: m.v1.ContainerState = m.CONTAINER_RUNNING
 
     async def list_containers(self, **filters: Any) -> Sequence[m.Container]:
         listed = await super().list_containers(**filters)
         for container in listed:
             if container.state == m.CONTAINER_EXITED and self.late > 0:
                 self.late -= 1
-                container.state = m.CONTAINER_RUNNING
+                container.state = self.earlier
         return listed
 
     async def container_status(self, container_id: str) -> m.ContainerStatus:
         status = await super().container_status(container_id)
         if self.late > 0:
-            status.state = m.CONTAINER_RUNNING
+            status.state = self.earlier
         return status
 
 
@@ -74,8 +75,12 @@ async def a_container(fake: FakeRuntime) -> str:
     return container_id
 
 
-async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees() -> None:
+@pytest.mark.parametrize("earlier", [m.CONTAINER_CREATED, m.CONTAINER_RUNNING])
+async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
+    earlier: m.v1.ContainerState,
+) -> None:
     fake = SlowToNotice()
+    fake.earlier = earlier
     container_id = await a_container(fake)
     changes: list[str] = []
     cache = PodCache(fake, Clock(), no_message)
