@@ -213,16 +213,22 @@ class TestFollow:
             assert got == [b"one\ntwo\n"]
             assert 30 <= anyio.current_time() < 35
 
-    async def test_it_ends_with_a_pod_whose_worker_is_gone(self, tmp_path: Path) -> None:
+    async def test_it_ends_also_when_nobody_is_woken(self, tmp_path: Path) -> None:
+        async with a_node(tmp_path, a_fake(a=Program(runs_for=30))) as node:
+            node.add(a_pod(a_container("a"), restartPolicy="Never"))
+            await eventually(lambda: node.status().phase == "Running")
+            write(node, "a", "one")
+            # As if the worker had gone before the news of the end came.
+            node.worker().runtime_changed = lambda: None  # type: ignore[method-assign]
+            with anyio.fail_after(60):
+                assert await read(node, follow=True) == b"one\n"
+            assert 30 <= anyio.current_time() < 35
+
+    async def test_it_ends_with_its_pod(self, tmp_path: Path) -> None:
         async with a_node(tmp_path, a_fake()) as node:
             node.add(a_pod(a_container("a")))
             await eventually(lambda: node.status().phase == "Running")
             write(node, "a", "one")
-            worker = node.worker()
-            # No news of the end ever comes: its waker is somebody else's.
-            worker.changed.set()
-            worker.runtime_changed = lambda: None  # type: ignore[method-assign]
-            worker.changed = anyio.Event()
             request = LogRequest("default", "pod", "a", follow=True)
             async with a_reader(node).read(request, node.registry) as pieces:
                 assert await anext(pieces) == b"one\n"

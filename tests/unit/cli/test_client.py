@@ -63,9 +63,12 @@ class TestNoWay:
         assert refusal(path) == f"cannot reach the agent at {path}: AF_UNIX path too long"
 
 
+LATER_SECONDS = 0.8
+
+
 @contextmanager
-def saying(folder: Path, answer: bytes | None) -> Iterator[Path]:
-    """A server that says one thing to the first client, or nothing at all."""
+def saying(folder: Path, answer: bytes | None, later: bytes = b"") -> Iterator[Path]:
+    """A server that says one thing to the first client (and one later), or nothing at all."""
     path = folder / "s"
     done = threading.Event()
 
@@ -77,6 +80,8 @@ def saying(folder: Path, answer: bytes | None) -> Iterator[Path]:
                 done.wait(10)
             else:
                 connection.sendall(answer)
+                done.wait(LATER_SECONDS if later else 0)
+                connection.sendall(later)
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -114,6 +119,17 @@ class TestOddAnswers:
             ):
                 got.extend(pieces)
             assert got == [b"abc"]
+
+    def test_a_stream_may_be_silent_for_longer_than_an_answer(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(client, "ANSWER_SECONDS", LATER_SECONDS / 2)
+        text = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        with (
+            saying(tmp_path, text, b"3\r\nabc\r\n0\r\n\r\n") as path,
+            Agent(path).stream("/containerLogs/a/b/c", {}) as pieces,
+        ):
+            assert list(pieces) == [b"abc"]
 
     def test_silence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client, "ANSWER_SECONDS", 0.05)

@@ -1,5 +1,6 @@
 """`minikubelet logs` against a server on a real socket."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -78,9 +79,10 @@ async def test_the_agents_refusal_is_shown(tmp_path: Path) -> None:
     assert (said.code, said.out, said.err) == (1, "", f"Error: {text}\n")
 
 
-def a_process(path: Path, **streams: Any) -> "subprocess.Popen[bytes]":
+def a_process(path: Path) -> "subprocess.Popen[bytes]":
     argv = [sys.executable, "-m", "minikubelet", "logs", "-f", "web/app", "--socket", str(path)]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams)
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
 
 async def test_ctrl_c_ends_a_follower_quietly(tmp_path: Path) -> None:
