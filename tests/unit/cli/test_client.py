@@ -112,7 +112,7 @@ class TestOddAnswers:
     def test_an_end_in_the_middle_of_a_stream(self, tmp_path: Path) -> None:
         text = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
         with saying(tmp_path, text) as path:
-            got = []
+            got: list[bytes] = []
             with (
                 pytest.raises(AgentError, match="the agent ended the connection"),
                 Agent(path).stream("/containerLogs/a/b/c", {}) as pieces,
