@@ -27,6 +27,8 @@ from minikubelet.host.cgroups import Cgroups, detect
 from tests.containerds import BUSYBOX, Containerd
 
 NODE = "node1"
+FOREVER = "trap 'exit 0' TERM; sleep 1000 & wait"
+"""A script that ends at once when it is asked to."""
 START_SECONDS = 20.0
 _POLL_SECONDS = 0.02  # seen from outside there is no event to wait for
 
@@ -34,8 +36,11 @@ _POLL_SECONDS = 0.02  # seen from outside there is no event to wait for
 class Agent:
     """One agent: start, kill, feed and watch it. `client` speaks CRI to the runtime it uses."""
 
-    def __init__(self, folder: Path, cgroup: str, containerd: Containerd, client: Client) -> None:
+    def __init__(
+        self, folder: Path, cgroup: str, containerd: Containerd, client: Client, node: str = NODE
+    ) -> None:
         self.folder = folder
+        self.node = node
         self.cgroup = cgroup
         self.containerd = containerd
         self.client = client
@@ -56,7 +61,7 @@ class Agent:
         config = self.folder / "config.yaml"
         config.write_text(yaml.safe_dump(self._config()))
         argv = [sys.executable, "-m", "minikubelet", "run", f"--config={config}"]
-        argv += [f"--hostname-override={NODE}", f"--root-dir={self.root}", *self.flags]
+        argv += [f"--hostname-override={self.node}", f"--root-dir={self.root}", *self.flags]
         variables = {**os.environ, **(env or {}), "MINIKUBELET_FAULTS": faults}
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: ASYNC220  quick, and outlives this call
@@ -118,7 +123,8 @@ class Agent:
 
     def write(self, name: str, document: Mapping[str, Any] | str) -> Path:
         """Put a manifest in place by rename, complete or not at all."""
-        text = document if isinstance(document, str) else yaml.safe_dump(dict(document))
+        # JSON, since PyYAML leaves a name like `y` without quotes, which others read as true.
+        text = document if isinstance(document, str) else json.dumps(document, indent=2)
         part = self.folder / f"{name}.part"
         part.write_text(text)
         return part.rename(self.manifests / name)
@@ -126,6 +132,20 @@ class Agent:
     def remove(self, name: str) -> None:
         """Take a manifest away."""
         (self.manifests / name).unlink()
+
+    async def run(self, name: str, *containers: Mapping[str, Any], **spec: Any) -> None:
+        """Write NAME.yaml and wait until the pod is ready; arguments as of `a_manifest`."""
+        self.write(f"{name}.yaml", a_manifest(name, *containers, **spec))
+        await self.wait_until(f"pod {name} is ready", lambda: self.is_ready(name))
+
+    async def outputs(
+        self, name: str, *containers: Mapping[str, Any], **spec: Any
+    ) -> dict[str, str]:
+        """Run a pod to its end (restartPolicy Never); return what each container wrote."""
+        pod = a_manifest(name, *containers, **{"restartPolicy": "Never"} | spec)
+        self.write(f"{name}.yaml", pod)
+        await self.wait_until(f"pod {name} has ended", lambda: self.has_ended(name))
+        return {each["name"]: await self.output(name, each["name"]) for each in containers}
 
     # looking
 
@@ -138,11 +158,59 @@ class Agent:
         status, body = await self.get("/pods")
         assert status == http.HTTPStatus.OK, body
         found = json.loads(body)["items"]
-        return {each["metadata"]["name"].removesuffix(f"-{NODE}"): each for each in found}
+        return {each["metadata"]["name"].removesuffix(f"-{self.node}"): each for each in found}
+
+    async def status(self, pod: str) -> dict[str, Any]:
+        """Return a pod's status as /pods shows it; empty while it isn't known."""
+        status: dict[str, Any] = (await self.pods()).get(pod, {}).get("status", {})
+        return status
+
+    async def container_status(self, pod: str, name: str) -> dict[str, Any]:
+        """Return one container's status as /pods shows it; empty while it isn't known."""
+        status = await self.status(pod)
+        lists = ("initContainerStatuses", "containerStatuses")
+        found = [each for kind in lists for each in status.get(kind, ()) if each["name"] == name]
+        return found[0] if found else {}
+
+    async def is_ready(self, pod: str) -> bool:
+        """Tell whether a pod's condition Ready is True."""
+        conditions = (await self.status(pod)).get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    async def has_ended(self, pod: str) -> bool:
+        """Tell whether a pod's phase is a final one."""
+        return (await self.status(pod)).get("phase") in ("Succeeded", "Failed")
+
+    async def waits(self, pod: str, name: str, reason: str) -> bool:
+        """Tell whether a container waits for this reason."""
+        state = (await self.container_status(pod, name)).get("state", {})
+        return bool(state.get("waiting", {}).get("reason") == reason)
+
+    async def is_gone(self, pod: str) -> bool:
+        """Tell whether neither the runtime nor /pods knows anything of a pod."""
+        left = await self.sandboxes(pod) or await self.containers(pod)
+        return not left and pod not in await self.pods()
+
+    async def wait_gone(self, pod: str, seconds: float = 30.0) -> None:
+        """Wait until nothing of a pod is left."""
+        await self.wait_until(f"nothing of pod {pod} is left", lambda: self.is_gone(pod), seconds)
+
+    async def manifest_reports(self) -> dict[str, Any]:
+        """Return what /manifests says."""
+        status, body = await self.get("/manifests")
+        assert status == http.HTTPStatus.OK, body
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    async def exec(self, pod: str, name: str, script: str) -> str:
+        """Run a shell script in a container; return what it wrote to stdout and stderr."""
+        newest = (await self.containers(pod, name))[-1]
+        reply = await self.client.runtime.exec_sync(newest.id, ["/bin/sh", "-c", script], 20)
+        return (reply.stdout + reply.stderr).decode()
 
     async def containers(self, pod: str, name: str = "") -> list[m.Container]:
         """Return the containers that the runtime has for a pod, dead or alive, oldest first."""
-        labels = {"io.kubernetes.pod.name": f"{pod}-{NODE}"}
+        labels = {"io.kubernetes.pod.name": f"{pod}-{self.node}"}
         if name:
             labels["io.kubernetes.container.name"] = name
         found = await self.client.runtime.list_containers(label_selector=labels)
@@ -155,7 +223,7 @@ class Agent:
 
     async def sandboxes(self, pod: str) -> list[m.PodSandbox]:
         """Return the sandboxes that the runtime has for a pod, oldest first."""
-        labels = {"io.kubernetes.pod.name": f"{pod}-{NODE}"}
+        labels = {"io.kubernetes.pod.name": f"{pod}-{self.node}"}
         found = await self.client.runtime.list_pod_sandbox(label_selector=labels)
         return sorted(found, key=lambda each: each.created_at)
 
@@ -212,6 +280,8 @@ class Agent:
         self.kill()
         runtime = self.client.runtime
         for sandbox in await runtime.list_pod_sandbox():
+            if not sandbox.metadata.name.endswith(f"-{self.node}"):
+                continue  # another agent's, on the same runtime
             await runtime.stop_pod_sandbox(sandbox.id)
             await runtime.remove_pod_sandbox(sandbox.id)
         for point in mounts.mounts_below(str(self.folder)):

@@ -25,6 +25,43 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Return the event loop's name; for the whole session, so that an agent can outlive a test."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shared(
+    containerd: Containerd, session_mark: Mark, anyio_backend: str
+) -> AsyncIterator[Agent]:
+    """A running agent for all tests of a module: `node` hands it out."""
+    number = next(_NUMBERS)
+    client = connect(containerd.endpoint)
+    folder = session_mark.folder / f"agent-{number}"
+    cgroup = f"{session_mark.cgroup}/agent-{number}"
+    agent = Agent(folder, cgroup, containerd, client, node="shared")
+    try:
+        await agent.start()
+        yield agent
+    finally:
+        await agent.clean()
+        await client.runtime.close()
+
+
+@pytest.fixture
+async def node(request: pytest.FixtureRequest, shared: Agent) -> AsyncIterator[Agent]:
+    """An agent that runs already, with default settings; its manifests go with the test.
+
+    Pod names are used once in a module: the end of one test's pods isn't waited for.
+    """
+    yield shared
+    if request.node.stash.get(_FAILED, False):
+        print(await shared.dump())  # noqa: T201  pytest shows it with the failure
+    for manifest in shared.manifests.iterdir():
+        manifest.unlink()
+
+
 @pytest.fixture
 async def agent(
     request: pytest.FixtureRequest, containerd: Containerd, session_mark: Mark, anyio_backend: str

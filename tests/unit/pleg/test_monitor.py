@@ -22,7 +22,7 @@ class SlowToNotice(FakeRuntime):
     """As containerd: the exit event leaves before the CRI plugin has taken notice of it."""
 
     late = 0
-    earlier: m.v1.ContainerState = m.CONTAINER_RUNNING
+    earlier: Any = m.CONTAINER_RUNNING
 
     async def list_containers(self, **filters: Any) -> Sequence[m.Container]:
         listed = await super().list_containers(**filters)
@@ -77,7 +77,7 @@ async def a_container(fake: FakeRuntime) -> str:
 
 @pytest.mark.parametrize("earlier", [m.CONTAINER_CREATED, m.CONTAINER_RUNNING])
 async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
-    earlier: m.v1.ContainerState,
+    earlier: Any,
 ) -> None:
     fake = SlowToNotice()
     fake.earlier = earlier
