@@ -33,6 +33,8 @@ class ActionInputs:
     """Expected hash by container name; a missing name isn't compared."""
     completed_init: frozenset[str] = frozenset()
     """Init containers seen to succeed in the current sandbox, even if their record is gone."""
+    begun_ephemeral: frozenset[str] = frozenset()
+    """Ephemeral containers that were started once: they never are again, record or no record."""
     pending_hooks: frozenset[str] = frozenset()
     """Ids of running containers whose postStart hook hasn't ended."""
 
@@ -94,7 +96,9 @@ def compute(pod: Pod, status: PodRuntimeStatus, inputs: ActionInputs) -> PodActi
     base = replace(
         base,
         ephemeral=tuple(
-            c.name for c in pod.spec.ephemeral_containers if current.newest(c.name) is None
+            c.name
+            for c in pod.spec.ephemeral_containers
+            if current.newest(c.name) is None and c.name not in inputs.begun_ephemeral
         ),
         prune=tuple(_prunable(pod, status, sandbox_id)),
     )

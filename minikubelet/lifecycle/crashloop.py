@@ -55,10 +55,10 @@ def crash_loop(
     )
 
 
-def started(
+def attempted(
     backoff: Backoff, container: Container, status: PodRuntimeStatus, now: float
 ) -> Backoff:
-    """Return the back-off after a start: the next one waits longer, if there was an end before."""
+    """Return the back-off for one more start: the next waits longer, if there was an end before."""
     record = last_exit(status, container.name)
     if record is None:
         return backoff

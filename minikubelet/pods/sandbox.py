@@ -48,6 +48,7 @@ async def create_sandbox(kit: Kit, state: PodState, config: m.PodSandboxConfig) 
         state.acted(kit)
     kit.cache.learn(sandbox_id, state.uid)
     state.conflicts.pop("", None)
+    state.sandbox_failures = 0
     state.completed_init.clear()
     state.sandbox_id = sandbox_id
     state.waits = ("", "")

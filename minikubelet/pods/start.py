@@ -60,9 +60,11 @@ async def start_container(
         assert newest is not None  # noqa: S101  _is_startable says so
         container_id, log_path = newest.id, newest.log_path
     else:
+        # The attempt counts, not its success: what can't start must not be tried in a loop.
+        now = kit.clock.monotonic()
+        state.backoff = crashloop.attempted(state.backoff, container, view, now)
         container_id, log_path = await _create(kit, state, container, view, sandbox, ahead)
     await _start(kit, state, container, container_id)
-    state.backoff = crashloop.started(state.backoff, container, view, kit.clock.monotonic())
     await link_log(kit.node, state.pod, container.name, container_id, log_path)
     if _has_post_start(container):
         await _post_start(kit, state, container, container_id, sandbox.ips)

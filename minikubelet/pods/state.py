@@ -50,6 +50,9 @@ class PodState:
     pending_hooks: dict[str, str] = field(default_factory=dict)
     completed_init: set[str] = field(default_factory=set)
     sandbox_id: str = ""
+    sandbox_failures: int = 0
+    sandbox_not_before: float = float("-inf")
+    """After a failure (monotonic seconds): the runtime's events must not hasten the next try."""
     conflicts: dict[str, int] = field(default_factory=dict)
     """How often a name ("" for the sandbox) was found taken with nothing to show for it."""
     volumes: dict[str, MountedVolume] = field(default_factory=dict)
@@ -127,6 +130,11 @@ class PodState:
             probes=self.probes,
             hashes={c.name: container_hash(c) for c in self.pod.all_containers()},
             completed_init=frozenset(self.completed_init),
+            begun_ephemeral=frozenset(
+                status.name
+                for status in self.status.ephemeral_container_statuses
+                if status.container_id
+            ),
             pending_hooks=frozenset(self.pending_hooks),
         )
 

@@ -56,6 +56,9 @@ async def sync_pod(kit: Kit, state: PodState, view: PodRuntimeStatus) -> Outcome
     actions = compute(state.pod, view, state.action_inputs())
     if not actions.anything:
         return _settled(kit, state)
+    pause = state.sandbox_not_before - kit.clock.monotonic()
+    if actions.create_sandbox and pause > 0:
+        return Outcome(pause, error=state.waits[1])
     actions, earliest = _hold_back(kit, state, view, actions)
     try:
         outcome = await _carry_out(kit, state, view, actions)
@@ -197,8 +200,9 @@ def _blocked(kit: Kit, state: PodState, reason: str, message: str) -> Outcome:
 
 
 async def _sandbox_failed(kit: Kit, state: PodState, error: Exception) -> Outcome:
-    message = f"Failed to create pod sandbox: {error}"
-    delay = ERROR_DELAY
+    reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}"
+    delay = min(ERROR_DELAY, 2.0**state.sandbox_failures)
+    state.sandbox_failures += 1
     if isinstance(error, AlreadyExists):
         # An earlier call that outlived its deadline may still be at work on this very sandbox:
         # the next look finds it, or the attempt number is raised.
@@ -206,13 +210,13 @@ async def _sandbox_failed(kit: Kit, state: PodState, error: Exception) -> Outcom
         delay = CONFLICT_DELAY
     problem = "" if state.pod.spec.host_network else await kit.network_problem()
     if problem:
-        message = f"network is not ready: {problem}"
-        state.waits = ("NetworkNotReady", message)
-        kit.events.emit(state.ref(), WARNING, "NetworkNotReady", message)
-        return Outcome(_jittered(kit, NETWORK_DELAY), error=message)
-    state.waits = ("FailedCreatePodSandBox", message)
-    kit.events.emit(state.ref(), WARNING, "FailedCreatePodSandBox", message)
-    return Outcome(_jittered(kit, delay), error=message)
+        reason, message = "NetworkNotReady", f"network is not ready: {problem}"
+        delay = NETWORK_DELAY
+    state.waits = (reason, message)
+    kit.events.emit(state.ref(), WARNING, reason, message)
+    delay = _jittered(kit, delay)
+    state.sandbox_not_before = kit.clock.monotonic() + delay
+    return Outcome(delay, error=message)
 
 
 async def _start_all(

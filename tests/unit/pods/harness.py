@@ -1,7 +1,7 @@
 """A node in memory: registry, cache and monitor on the fake runtime, on simulated time."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from minikubelet.cri import messages as m
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.fake import FakeRuntime
 from minikubelet.cri.faults import Faults, parse
+from minikubelet.cri.services import ImageService, RuntimeEvents, RuntimeService
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.criconfig.dns import ResolvConf
 from minikubelet.criconfig.resources import CgroupResources
@@ -29,7 +30,7 @@ from minikubelet.observe.events import Journal
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
-from minikubelet.pods.kit import Kit, Limits
+from minikubelet.pods.kit import Clock, Kit, Limits
 from minikubelet.pods.registry import Registry
 from minikubelet.pods.worker import Worker
 from minikubelet.state.directory import StateDirectory
@@ -108,9 +109,21 @@ class Node:
     kit: Kit
     registry: Registry
     monitor: Monitor
-    journal: Journal
-    volumes: PlainVolumes
-    cgroups: PlainCgroups
+
+    @property
+    def journal(self) -> Journal:
+        assert isinstance(self.kit.events, Journal)
+        return self.kit.events
+
+    @property
+    def volumes(self) -> PlainVolumes:
+        assert isinstance(self.kit.volumes, PlainVolumes)
+        return self.kit.volumes
+
+    @property
+    def cgroups(self) -> PlainCgroups:
+        assert isinstance(self.kit.cgroups, PlainCgroups)
+        return self.kit.cgroups
 
     def worker(self, uid: str = "uid-1") -> Worker:
         found = self.registry.worker(uid)
@@ -148,6 +161,52 @@ async def _network_fine() -> str:
     return ""
 
 
+def a_kit(  # noqa: PLR0913  each by name
+    tmp_path: Path,
+    runtime: RuntimeService,
+    images: ImageService,
+    clock: Clock,
+    *,
+    limits: Limits,
+    allocatable: Mapping[str, str],
+    cgroup_root: str = "/",
+    cgroup_version: int = 2,
+) -> Kit:
+    """What workers need, with plain stand-ins for the node's own parts."""
+    journal = Journal(clock.wall_ns)
+    return Kit(
+        runtime=runtime,
+        execs=Execs(runtime),
+        cache=PodCache(runtime, clock, _no_message),
+        images=ImageManager(images, journal, clock, ImageSettings()),
+        volumes=PlainVolumes(),
+        cgroups=PlainCgroups(),
+        hooks=NoHTTP(),
+        events=journal,
+        timeline=Timeline(clock.wall_ns),
+        clock=clock,
+        memories=PodMemories(StateDirectory(tmp_path / "minikubelet")),
+        node=NodeContext(
+            "node1",
+            node_ips=("192.0.2.1",),
+            root_dir=str(tmp_path),
+            pod_logs_dir=str(tmp_path / "logs"),
+            log_links_dir=str(tmp_path / "links"),
+            cgroup_root=cgroup_root,
+            cgroup_version=cgroup_version,
+            memory_capacity=1 << 30,
+            allocatable=allocatable,
+        ),
+        limits=limits,
+        runtime_name="fake",
+        resolv_conf=_resolv_conf,
+        host_ips=("192.0.2.1",),
+        random=lambda: 0.0,
+        publish=lambda _uid, _status: None,
+        network_problem=_network_fine,
+    )
+
+
 @asynccontextmanager
 async def a_node(
     tmp_path: Path,
@@ -163,45 +222,18 @@ async def a_node(
     `desired` is what the sources say at start (None: nothing yet); `faults` are fault points, at
     which `Crash` ends everything.
     """
-    clock = SimulatedClock(fake)
     runtime = Faults(parse(faults)[0], kill=_crash).wrap(fake) if faults else fake
-    journal = Journal(clock.wall_ns)
-    volumes, cgroups = PlainVolumes(), PlainCgroups()
-    memories = PodMemories(StateDirectory(tmp_path / "minikubelet"))
-    cache = PodCache(runtime, clock, _no_message)
-    execs = Execs(runtime)
-    kit = Kit(
-        runtime=runtime,
-        execs=execs,
-        cache=cache,
-        images=ImageManager(fake.images, journal, clock, ImageSettings()),
-        volumes=volumes,
-        cgroups=cgroups,
-        hooks=NoHTTP(),
-        events=journal,
-        timeline=Timeline(clock.wall_ns),
-        clock=clock,
-        memories=memories,
-        node=NodeContext(
-            "node1",
-            node_ips=("192.0.2.1",),
-            root_dir=str(tmp_path),
-            pod_logs_dir=str(tmp_path / "logs"),
-            log_links_dir=str(tmp_path / "links"),
-            memory_capacity=1 << 30,
-            allocatable=allocatable or {"cpu": "4", "memory": "1Gi", "pods": "110"},
-        ),
+    kit = a_kit(
+        tmp_path,
+        runtime,
+        fake.images,
+        SimulatedClock(fake),
         limits=limits or Limits(),
-        runtime_name="fake",
-        resolv_conf=_resolv_conf,
-        host_ips=("192.0.2.1",),
-        random=lambda: 0.0,
-        publish=lambda _uid, _status: None,
-        network_problem=_network_fine,
+        allocatable=allocatable or {"cpu": "4", "memory": "1Gi", "pods": "110"},
     )
     async with anyio.create_task_group() as group:
         group.start_soon(jump)
-        node = await _assemble(group, fake, kit, journal, volumes, cgroups)
+        node = await assemble(group, fake, kit, (fake,))
         node.registry.resume_terminations()
         for pod in desired or ():
             node.add(pod)
@@ -230,25 +262,21 @@ async def jump() -> None:
         clock.jump(max(0.0, pause))
 
 
-async def _assemble(
-    group: TaskGroup,
-    fake: FakeRuntime,
-    kit: Kit,
-    journal: Journal,
-    volumes: PlainVolumes,
-    cgroups: PlainCgroups,
+async def assemble(
+    group: TaskGroup, fake: FakeRuntime, kit: Kit, streams: Sequence[RuntimeEvents]
 ) -> Node:
+    """Plug registry and monitor to a kit and start them."""
     registry = Registry(kit, group, await kit.memories.load())
     monitor = Monitor(
         kit.cache,
-        [fake],
+        streams,
         kit.clock,
         on_change=registry.runtime_changed,
         on_health=registry.wake_all,
         on_exec_exit=kit.execs.exited,
     )
     await group.start(monitor.run)
-    return Node(fake, kit, registry, monitor, journal, volumes, cgroups)
+    return Node(fake, kit, registry, monitor)
 
 
 async def eventually(condition: Any, seconds: float = 60.0) -> None:

@@ -125,6 +125,24 @@ class TestRestarts:
             await eventually(lambda: fake.running() == ["a"])
             assert node.status().init_container_statuses[0].restart_count == 0
 
+    async def test_a_container_that_cannot_start_is_not_tried_in_a_loop(
+        self, tmp_path: Path
+    ) -> None:
+        fake = a_fake()
+
+        def refuse(_config: m.ContainerConfig) -> Program:
+            raise CRIError("StartContainer", "Unknown", "no such file")
+
+        fake.on_start = refuse
+        async with a_node(tmp_path, fake) as node:
+            node.add(a_pod(a_container("a")))
+            await anyio.sleep(65)
+            # at once, and after 0, 10, 20 seconds
+            assert fake.script.count("StartContainer") in (4, 5)
+            waiting = node.status().container_statuses[0].state.waiting
+            assert waiting is not None
+            assert waiting.reason == "CrashLoopBackOff"
+
     async def test_B32_exited_containers_of_an_earlier_run_are_restarted_by_policy(
         self, tmp_path: Path
     ) -> None:
@@ -430,3 +448,17 @@ async def test_one_crashing_worker_is_retried_and_harms_no_other(tmp_path: Path)
         node.add(a_pod(a_container("b"), name="two", uid="uid-2"))
         await eventually(lambda: fake.running() == ["b"], 3)
         await eventually(lambda: fake.running() == ["b", "a"])
+
+
+async def test_a_sandbox_that_fails_is_not_tried_in_a_loop(tmp_path: Path) -> None:
+    fake = a_fake()
+    for number in range(1, 100):
+        error = CRIError("RunPodSandbox", "Unknown", "no network")
+        fake.script.inject("RunPodSandbox", error, nth=number)
+    async with a_node(tmp_path, fake) as node:
+        node.add(a_pod(a_container("a")))
+        for _ in range(600):
+            await anyio.sleep(0.1)
+            node.worker().wake()
+        assert fake.script.count("RunPodSandbox") <= 10
+        assert node.status().reason == "FailedCreatePodSandBox"
