@@ -1,0 +1,124 @@
+"""The plan of a run: rounds in which each contestant has its turn, then the table.
+
+`hack/bench` calls it with everything set up. Contestants alternate, so that a machine that becomes
+slower or faster does so for all of them.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmark import cases, report
+from benchmark.cases import Case
+from benchmark.contestants import BareCalls, Contestant, Kubelet, Minikubelet
+from benchmark.observe import Observer
+from benchmark.room import BenchError, Room, say, start_containerd
+from benchmark.sessions import Samples, Sessions
+from benchmark.usage import Meter
+
+_MANY = (30, 110)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("hack/bench", description="Compare with the kubelet.")
+    parser.add_argument("--folder", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--kubelet", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--versions", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="one short round, nothing idle")
+    parser.add_argument("--rounds", type=int, help="4, with --quick 1")
+    parser.add_argument("--repeats", type=int, help="single pods of a kind a round: 3, 2")
+    parser.add_argument("--case", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--pods", type=int, help="this many at once instead of 30 and 110")
+    parser.add_argument("--write", type=Path, help="put the table between the document's markers")
+    return parser.parse_args()
+
+
+class Plan:
+    """What is measured how often."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        quick: bool = arguments.quick
+        self.rounds: int = arguments.rounds or (1 if quick else 4)
+        self.repeats: int = arguments.repeats or (2 if quick else 3)
+        self.idle = not quick
+        self.counts: tuple[int, ...] = (arguments.pods,) if arguments.pods else _MANY
+        if quick and not arguments.pods:
+            self.counts = _MANY[:1]
+        self.cases = [*cases.FEW, *(each for count in self.counts for each in cases.many(count))]
+        self._only: list[str] = arguments.case
+        known = [case.key for case in self.cases]
+        unknown = [name for name in self._only if name not in known]
+        if unknown:
+            raise BenchError(f"no case {', '.join(unknown)}; there are: {', '.join(known)}")
+        if quick and not self._only:
+            # It takes the kubelet up to a minute.
+            self._only = [name for name in known if name != cases.GONE.key]
+
+    def wants(self, case: Case) -> bool:
+        """Tell whether a case is to be measured."""
+        return not self._only or case.key in self._only
+
+    def run(self, contestants: list[Contestant], sessions: Sessions) -> None:
+        """Measure."""
+        for number in range(self.rounds):
+            say(f"round {number + 1} of {self.rounds}")
+            if any(self.wants(case) for case in cases.FEW):
+                self._each(contestants, lambda who: sessions.few(who, self.repeats))
+            # What takes minutes and differs little: in the last round and every second before.
+            slow = (self.rounds - 1 - number) % 2 == 0
+            for count in self.counts:
+                case = cases.many(count)
+                idle = slow and self.idle and count == self.counts[0]
+                idle = idle and (self.wants(case.agent_cpu) or self.wants(case.runtime_cpu))
+                often = self.wants(case.running) or self.wants(case.memory)
+                if idle or (often and (slow or count == self.counts[0])):
+                    self._many(contestants, sessions, count, idle=idle)
+
+    def _many(
+        self, contestants: list[Contestant], sessions: Sessions, count: int, *, idle: bool
+    ) -> None:
+        self._each(contestants, lambda who: sessions.many(who, count, idle=idle))
+
+    def _each(self, contestants: list[Contestant], session: Callable[[Contestant], None]) -> None:
+        for contestant in contestants:
+            session(contestant)
+
+
+def _measure(arguments: argparse.Namespace) -> str:
+    plan = Plan(arguments)
+    room = Room(arguments.folder, Path(__file__).resolve().parent.parent, arguments.kubelet)
+    runtime = Meter("containerd")
+    start_containerd(room, runtime.procs)
+    contestants: list[Contestant] = [
+        BareCalls(report.BARE, room),
+        Kubelet(report.KUBELET, room),
+        Minikubelet(report.MINIKUBELET, room),
+    ]
+    observer = Observer(room.endpoint)
+    samples = Samples()
+    sessions = Sessions(observer, runtime, samples, plan.wants)
+    sessions.warm_up(contestants[0])
+    plan.run(contestants, sessions)
+    observer.close()
+    rounds = f"{plan.rounds} rounds with up to {plan.repeats} pods of a kind"
+    wanted = [case for case in plan.cases if plan.wants(case)]
+    text = report.circumstances(arguments.versions, rounds)
+    return f"{report.table(wanted, samples.of)}\n\n{text}"
+
+
+def _main() -> int:
+    arguments = _arguments()
+    try:
+        text = _measure(arguments)
+        sys.stdout.write(text + "\n")
+        if arguments.write is not None:
+            report.write(arguments.write, text)
+    except BenchError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,157 @@
+"""A session: one contestant is started, measured and ended, and all its pods are taken away.
+
+`few` measures pods one by one, `many` a number of them at once and, when asked, how much an idle
+agent with them uses. Between two measurements a session waits until the agent has done what the
+former one left it to do; the kubelet's late removals, a minute after, are its own.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from benchmark import cases
+from benchmark.cases import Case, Many
+from benchmark.contestants import Contestant
+from benchmark.manifests import pod
+from benchmark.observe import Observer
+from benchmark.room import say
+from benchmark.usage import Meter
+
+_SETTLE_SECONDS = 3.0
+_OLD_SECONDS = 10.0
+"""A pod that has run so long isn't "just started" for the kubelet: its cache has seen it."""
+_YOUNG_SECONDS = 0.1
+_POD_SECONDS = 60.0
+_GONE_SECONDS = 180.0
+IDLE_SECONDS = 60.0
+_MIB = 1 << 20
+
+
+class Samples:
+    """All measurements of a run, by case and contestant."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def add(self, case: Case, contestant: str, value: float) -> None:
+        """Keep one and tell it."""
+        self._values[case.key, contestant].append(value)
+        say(f"  {contestant}: {case.title}: {value:.3f} {case.unit}")
+
+    def of(self, case: Case, contestant: str) -> list[float]:
+        """Return those of one case and contestant."""
+        return self._values.get((case.key, contestant), [])
+
+
+class Sessions:
+    """The sessions of a run: they share the watcher, the meter of containerd, the samples."""
+
+    def __init__(
+        self, observer: Observer, runtime: Meter, samples: Samples, wanted: Callable[[Case], bool]
+    ) -> None:
+        self._observer = observer
+        self._runtime = runtime
+        self._samples = samples
+        self._wanted = wanted
+
+    @contextmanager
+    def _running(self, contestant: Contestant) -> Iterator[None]:
+        contestant.start()
+        try:
+            time.sleep(_SETTLE_SECONDS)
+            yield
+        finally:
+            contestant.stop()
+            self._observer.purge()
+
+    def warm_up(self, contestant: Contestant) -> None:
+        """Run a pod that counts for nobody: the machine's first is slower than all that follow."""
+        with self._running(contestant):
+            contestant.prepare([pod("warm")])
+            contestant.add(["warm"])
+            self._observer.running_at(["warm"], _POD_SECONDS)
+
+    def few(self, contestant: Contestant, repeats: int) -> None:
+        """Measure pods one by one."""
+        olds = [f"old{number}" for number in range(repeats)]
+        with self._running(contestant):
+            started = time.monotonic()
+            if self._wants(cases.START, cases.STOPPED, cases.YOUNG, cases.GONE):
+                for name in olds:
+                    self._start(contestant, name, cases.START)
+            if self._wants(cases.INITS):
+                for number in range(repeats):
+                    self._start(contestant, f"inits{number}", cases.INITS, inits=3)
+            if self._wants(cases.YOUNG):
+                for number in range(repeats):
+                    self._young(contestant, f"young{number}")
+            if self._wants(cases.STOPPED, cases.GONE):
+                time.sleep(max(0.0, started + _OLD_SECONDS - time.monotonic()))
+                self._remove(contestant, olds)
+
+    def _wants(self, *some: Case) -> bool:
+        return any(self._wanted(case) for case in some)
+
+    def _start(self, contestant: Contestant, name: str, case: Case, inits: int = 0) -> None:
+        contestant.prepare([pod(name, inits=inits)])
+        asked = contestant.add([name])
+        seen = self._observer.running_at([name], _POD_SECONDS)
+        self._samples.add(case, contestant.name, seen - asked)
+        self._observer.check_order(name)
+        time.sleep(_SETTLE_SECONDS)
+
+    def _young(self, contestant: Contestant, name: str) -> None:
+        contestant.prepare([pod(name)])
+        contestant.add([name])
+        self._observer.running_at([name], _POD_SECONDS)
+        # Its process must have come as far as to handle TERM.
+        time.sleep(_YOUNG_SECONDS)
+        asked = contestant.remove(name)
+        seen = self._observer.stopped_at(name, _POD_SECONDS)
+        self._samples.add(cases.YOUNG, contestant.name, seen - asked)
+        time.sleep(_SETTLE_SECONDS)
+
+    def _remove(self, contestant: Contestant, names: list[str]) -> None:
+        asked: dict[str, float] = {}
+        gone: dict[str, float] = {}
+        for name in names:
+            asked[name] = contestant.remove(name)
+            seen = self._observer.stopped_at(name, _POD_SECONDS)
+            self._samples.add(cases.STOPPED, contestant.name, seen - asked[name])
+            # Who is quick is seen at once; for a minute of waiting one wait serves all pods.
+            gone |= self._observer.gone_at([name], _SETTLE_SECONDS)
+        if self._wanted(cases.GONE):
+            gone |= self._observer.gone_at(
+                [name for name in names if name not in gone], _GONE_SECONDS
+            )
+            for name in names:
+                self._samples.add(cases.GONE, contestant.name, gone[name] - asked[name])
+
+    def many(self, contestant: Contestant, pods: int, *, idle: bool) -> None:
+        """Measure pods that are all asked for at once."""
+        case = cases.many(pods)
+        names = [f"many{number}" for number in range(pods)]
+        with self._running(contestant):
+            contestant.prepare([pod(name) for name in names])
+            asked = contestant.add(names)
+            seen = self._observer.running_at(names, _POD_SECONDS + pods)
+            self._samples.add(case.running, contestant.name, seen - asked)
+            if idle:
+                self._idle(contestant, case)
+            else:
+                time.sleep(_OLD_SECONDS)
+            if contestant.is_agent:
+                rss = contestant.meter.rss_bytes() / _MIB
+                self._samples.add(case.memory, contestant.name, rss)
+
+    def _idle(self, contestant: Contestant, case: Many) -> None:
+        say(f"  {contestant.name}: idle for 2 x {IDLE_SECONDS:.0f} s")
+        time.sleep(IDLE_SECONDS)
+        before = contestant.meter.cpu_seconds(), self._runtime.cpu_seconds()
+        time.sleep(IDLE_SECONDS)
+        after = contestant.meter.cpu_seconds(), self._runtime.cpu_seconds()
+        minutes = IDLE_SECONDS / 60
+        self._samples.add(case.runtime_cpu, contestant.name, (after[1] - before[1]) / minutes)
+        if contestant.is_agent:
+            self._samples.add(case.agent_cpu, contestant.name, (after[0] - before[0]) / minutes)
