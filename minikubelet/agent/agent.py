@@ -196,7 +196,6 @@ class Agent:
             resolv_conf=resolv_conf(config.resolv_conf),
             host_ips=node.node_ips,
             random=random.random,
-            publish=lambda _uid, _status: None,
             network_problem=network_problem(self._client.runtime),
         )
 

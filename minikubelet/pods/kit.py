@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from minikubelet.api.pod import Container, HTTPGetAction, Pod
-from minikubelet.api.status import PodStatus
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
 from minikubelet.criconfig.context import MountedVolume, NodeContext
@@ -103,7 +102,5 @@ class Kit:
     host_ips: tuple[str, ...]
     random: Callable[[], float]
     """A number in [0, 1): spreads retries."""
-    publish: Callable[[str, PodStatus], None]
-    """Takes each new status of a pod."""
     network_problem: Callable[[], Awaitable[str]]
     """Says why the runtime's network isn't ready; empty when it is."""

@@ -7,6 +7,8 @@ them. Everything here can be lost: what a restart needs goes to `state.pods` thr
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import structlog
+
 from minikubelet.api.duration import go_duration_seconds
 from minikubelet.api.pod import Container, Pod
 from minikubelet.api.record import PodRecord
@@ -25,6 +27,8 @@ from minikubelet.lifecycle.status import Situation, Verdict, generate
 from minikubelet.observe.events import PodRef
 from minikubelet.pods.kit import Kit
 from minikubelet.state.pods import PodMemory, Termination
+
+_log = structlog.get_logger("pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +174,15 @@ class PodState:
         return generate(self.pod, kit.cache.get(self.uid), self.status, self.situation(kit), now)
 
     def update_status(self, kit: Kit) -> PodStatus:
-        """Compute the status, keep it, publish it if it changed."""
+        """Compute the status and keep it."""
         self.observe(kit.cache.get(self.uid))
         if self.started_mono is None:
             self.started_mono = kit.clock.monotonic()
         status = self.status_at(kit)
         if status != self.status:
+            if status.phase != self.status.phase:
+                _log.info("pod phase", phase=status.phase, reason=status.reason, uid=self.uid)
             self.status = status
-            kit.publish(self.uid, status)
         return status
 
     def acted(self, kit: Kit) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import anyio
+from structlog.contextvars import bound_contextvars
 
 from minikubelet.api.pod import Container
 from minikubelet.cri.errors import AlreadyExists, CRIError
@@ -236,10 +237,11 @@ async def _start_all(
         if container.name not in due:
             continue
         try:
-            if container.name in actions.hooks and container.name not in actions.starts:
-                await run_post_start(kit, state, container, view.newest(container.name))
-            else:
-                await start_container(kit, state, container, view, sandbox, ahead)
+            with bound_contextvars(container=container.name):
+                if container.name in actions.hooks and container.name not in actions.starts:
+                    await run_post_start(kit, state, container, view.newest(container.name))
+                else:
+                    await start_container(kit, state, container, view, sandbox, ahead)
         except StartProblem as problem:
             state.fail(container.name, problem.reason, problem.message)
             errors.append(f"{problem.reason}: {problem.message}")

@@ -202,7 +202,6 @@ def a_kit(  # noqa: PLR0913  each by name
         resolv_conf=_resolv_conf,
         host_ips=("192.0.2.1",),
         random=lambda: 0.0,
-        publish=lambda _uid, _status: None,
         network_problem=_network_fine,
     )
 
