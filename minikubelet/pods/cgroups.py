@@ -1,15 +1,21 @@
 """The pod's own cgroup: below the QoS tree, made before the sandbox, removed after it."""
 
 from minikubelet.api.pod import Pod
-from minikubelet.criconfig.cgroup import pod_cgroup
-from minikubelet.criconfig.resources import pod_cgroup_resources
+from minikubelet.criconfig.cgroup import pod_cgroup, qos_cgroups
+from minikubelet.criconfig.qos import BEST_EFFORT, qos_class
+from minikubelet.criconfig.resources import MIN_SHARES, CgroupResources, pod_cgroup_resources
 from minikubelet.pods.kit import Kit
 
 
 async def ensure_cgroup(kit: Kit, pod: Pod) -> None:
     """Make and set the pod's cgroup. Raises OSError."""
-    if kit.node.cgroups_per_qos:
-        await kit.cgroups.ensure(pod_cgroup(pod, kit.node), pod_cgroup_resources(pod, kit.node))
+    if not kit.node.cgroups_per_qos:
+        return
+    if qos_class(pod) == BEST_EFFORT:
+        # Together they get what nobody else wants (cm/qos_container_manager_linux.go).
+        parent = qos_cgroups(kit.node)[BEST_EFFORT]
+        await kit.cgroups.ensure(parent, CgroupResources(cpu_shares=MIN_SHARES))
+    await kit.cgroups.ensure(pod_cgroup(pod, kit.node), pod_cgroup_resources(pod, kit.node))
 
 
 async def remove_cgroup(kit: Kit, pod: Pod) -> None:

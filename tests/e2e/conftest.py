@@ -33,14 +33,18 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def shared(
-    containerd: Containerd, session_mark: Mark, anyio_backend: str
+    request: pytest.FixtureRequest, containerd: Containerd, session_mark: Mark, anyio_backend: str
 ) -> AsyncIterator[Agent]:
-    """A running agent for all tests of a module: `node` hands it out."""
+    """A running agent for all tests of a module: `node` hands it out.
+
+    A function `prepare(agent)` of the module is called before the agent starts.
+    """
     number = next(_NUMBERS)
     client = connect(containerd.endpoint)
     folder = session_mark.folder / f"agent-{number}"
     cgroup = f"{session_mark.cgroup}/agent-{number}"
     agent = Agent(folder, cgroup, containerd, client, node="shared")
+    getattr(request.module, "prepare", lambda _: None)(agent)
     try:
         await agent.start()
         yield agent
@@ -51,7 +55,7 @@ async def shared(
 
 @pytest.fixture
 async def node(request: pytest.FixtureRequest, shared: Agent) -> AsyncIterator[Agent]:
-    """An agent that runs already, with default settings; its manifests go with the test.
+    """An agent that runs already, its manifests go with the test.
 
     Pod names are used once in a module: the end of one test's pods isn't waited for.
     """

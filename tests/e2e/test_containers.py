@@ -51,7 +51,7 @@ async def test_B43_command_and_args_beside_the_image_s_own(node: Agent) -> None:
 async def test_B41_variables_in_the_order_of_the_list(node: Agent) -> None:
     def show(name: str, *env: tuple[str, str]) -> dict[str, Any]:
         listed = [{"name": key, "value": value} for key, value in env]
-        return a_shell(name, "echo \"$X\"", env=listed)
+        return a_shell(name, 'echo "$X"', env=listed)
 
     said = await node.outputs(
         "variables",

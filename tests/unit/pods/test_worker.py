@@ -259,7 +259,7 @@ class TestEnd:
             assert anyio.current_time() - began < 2
             assert not fake.sandboxes
             assert not fake.containers
-            assert not node.cgroups.paths
+            assert node.cgroups.paths == {"/kubepods/besteffort"}
             assert node.volumes.torn_down == ["uid-1"]
             assert list((tmp_path / "minikubelet" / "pods").iterdir()) == []
             assert not (tmp_path / "pods" / "uid-1").exists()
