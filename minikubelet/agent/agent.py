@@ -8,7 +8,8 @@ Stopping the agent stops no pod. Decides nothing about pods.
 import os
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from anyio.abc import TaskGroup
 
 from minikubelet.agent.logs import LogReader
 from minikubelet.agent.parts import (
+    configured,
     image_settings,
     network_problem,
     node_context,
     pod_limits,
     resolv_conf,
+    static_sources,
 )
+from minikubelet.agent.views import manifest_list, pod_list
 from minikubelet.config.config import Config
 from minikubelet.cri import faults
 from minikubelet.cri.client import Client, Timeouts, connect
@@ -42,16 +46,13 @@ from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods import housekeeping
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.registry import Registry
-from minikubelet.pods.view import pod_list
 from minikubelet.probes.http import HTTPHooks
-from minikubelet.server.callables import Callables
+from minikubelet.server.callables import Callables, LogRequest, NotReady
 from minikubelet.server.http import health_api, local_api, serve_port, serve_socket
-from minikubelet.sources.file import FileSource
-from minikubelet.sources.reports import ManifestReport
-from minikubelet.sources.updates import FILE, HTTP
+from minikubelet.sources.updates import SourceSet
 from minikubelet.state.directory import StateDirectory
 from minikubelet.state.manifests import ManifestStore
-from minikubelet.state.pods import PodMemories, PodMemory
+from minikubelet.state.pods import PodMemories
 from minikubelet.syncloop import SyncLoop
 from minikubelet.volumes.manager import VolumeManager
 
@@ -116,36 +117,48 @@ class Agent:
         self._hierarchies = cgroups.detect()
         self._registry: Registry | None = None
         self._syncloop: SyncLoop | None = None
-        self._sources: list[Any] = []
+        self._sources = static_sources(config, ManifestStore(self._directory.root))
+        self._recovered = anyio.Event()
         self._starting = "starting: the pod sources have not been read yet"
         self._logs = LogReader(self._cache.get, self._clock.wall_ns)
 
     async def start(self) -> None:
         """Start all parts in order; they run in the group given at creation."""
         self._check_cgroups()
-        callables = self._callables()
-        await self._group.start(serve_socket, local_api(callables), self._socket)
-        if self._config.healthz_port:
-            await self._group.start(
-                serve_port,
-                health_api(callables),
-                self._config.healthz_bind_address,
-                self._config.healthz_port,
-            )
+        await self._start_server()
+        # Manifests are read before the runtime answers: what is wrong with them can be seen.
+        for source in self._sources:
+            await self._group.start(source.run, self._deliver)
         runtime_name = await self._first_answer()
         kit = await self._kit(runtime_name)
-        registry = Registry(kit, self._group, await self._load_memories())
+        registry = Registry(kit, self._group, await self._memories.load())
         self._registry = registry
-        self._syncloop = SyncLoop(registry, self._configured(), self._clock.wall_ns)
+        self._syncloop = SyncLoop(registry, configured(self._config), self._clock.wall_ns)
         await self._group.start(self._monitor.run)
         registry.resume_terminations()
-        await self._start_sources(self._syncloop)
+        self._recovered.set()
         self._group.start_soon(self._sweep, kit, registry, self._syncloop)
-        with anyio.move_on_after(FIRST_SETS_SECONDS):
-            # Whoever waits for healthz then sees the pods, too.
-            await self._syncloop.all_seen.wait()
+        if self._sources:
+            with anyio.move_on_after(FIRST_SETS_SECONDS):
+                # Whoever waits for healthz then sees the pods, too.
+                await self._syncloop.all_seen.wait()
+        else:
+            _log.warning("no pod source is configured: nothing will run")
         self._starting = ""
         _log.info("agent started", node=self._config.node_name, socket=str(self._socket))
+
+    async def _start_server(self) -> None:
+        callables = self._callables()
+        await self._group.start(serve_socket, local_api(callables), self._socket)
+        address, port = self._config.healthz_bind_address, self._config.healthz_port
+        if port:
+            await self._group.start(serve_port, health_api(callables), address, port)
+
+    async def _deliver(self, delivered: SourceSet) -> None:
+        """Pass a source's set on, once it is known what runs from before."""
+        await self._recovered.wait()
+        if self._syncloop is not None:
+            await self._syncloop.deliver(delivered)
 
     def _check_cgroups(self) -> None:
         if self._hierarchies.version == 1:
@@ -199,55 +212,11 @@ class Agent:
             network_problem=network_problem(self._client.runtime),
         )
 
-    async def _load_memories(self) -> dict[str, PodMemory]:
-        return await self._memories.load()
-
-    def _configured(self) -> list[str]:
-        config = self._config
-        named = ((FILE, config.static_pod_path), (HTTP, config.static_pod_url))
-        return [source for source, place in named if place]
-
-    async def _start_sources(self, syncloop: SyncLoop) -> None:
-        config = self._config
-        store = ManifestStore(self._directory.root)
-        if config.static_pod_path:
-            self._sources.append(
-                FileSource(
-                    config.static_pod_path,
-                    config.node_name,
-                    store,
-                    check_frequency=config.file_check_frequency,
-                    on_problem=_tell,
-                )
-            )
-        if config.static_pod_url:
-            from minikubelet.sources.http import HTTPSource  # noqa: PLC0415  only where asked for
-
-            self._sources.append(
-                HTTPSource(
-                    config.static_pod_url,
-                    config.node_name,
-                    store,
-                    headers=config.static_pod_url_headers,
-                    check_frequency=config.http_check_frequency,
-                    on_problem=_tell,
-                )
-            )
-        for source in self._sources:
-            await self._group.start(source.run, syncloop.deliver)
-        if not self._sources:
-            _log.warning("no pod source is configured: nothing will run")
-
     async def _sweep(self, kit: Kit, registry: Registry, syncloop: SyncLoop) -> None:
         await syncloop.all_seen.wait()
         while True:
             await housekeeping.sweep(kit, {worker.uid for worker in registry.workers})
             await anyio.sleep(SWEEP_SECONDS)
-
-    def _registry_or_fail(self) -> Registry:
-        if self._registry is None:
-            raise RuntimeError("the agent isn't started")
-        return self._registry
 
     def _runtime_changed(self, uid: str) -> None:
         if self._syncloop is not None:
@@ -268,43 +237,21 @@ class Agent:
     def _callables(self) -> Callables:
         return Callables(
             problems=self._problems,
-            pods=self._pods,
-            manifests=self._manifests,
-            container_logs=lambda request: self._logs.read(request, self._registry_or_fail()),
+            pods=lambda: pod_list(self._registry),
+            manifests=lambda: manifest_list(
+                self._sources,
+                self._syncloop.conflicts if self._syncloop is not None else (),
+                self._monitor.problem,
+            ),
+            container_logs=self._container_logs,
         )
 
-    def _pods(self) -> dict[str, Any]:
+    def _container_logs(
+        self, request: LogRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         if self._registry is None:
-            return {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}
-        return pod_list(self._registry)
-
-    def _manifests(self) -> dict[str, Any]:
-        reports = [report for source in self._sources for report in source.reports()]
-        conflicts = self._syncloop.conflicts if self._syncloop is not None else ()
-        return {
-            "manifests": [_shown(report) for report in reports],
-            "conflicts": [str(conflict) for conflict in conflicts],
-            "runtime": self._monitor.problem,
-        }
-
-
-def _tell(report: ManifestReport) -> None:
-    for text in report.errors:
-        _log.error("manifest refused", error=text, last_good_runs=report.last_good)
-    for text in report.warnings:
-        _log.warning("manifest warning", warning=text)
-
-
-def _shown(report: ManifestReport) -> dict[str, Any]:
-    return {
-        "source": report.source,
-        "location": report.location,
-        "document": report.document,
-        "pods": list(report.pods),
-        "errors": list(report.errors),
-        "warnings": list(report.warnings),
-        "lastGoodRuns": report.last_good,
-    }
+            raise NotReady(f"cannot read logs yet: {'; '.join(self._problems())}")
+        return self._logs.read(request, self._registry)
 
 
 def _with_faults(client: Client) -> Client:

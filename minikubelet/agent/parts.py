@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import structlog
 
 from minikubelet.api import quantity
 from minikubelet.config.config import Config
@@ -17,10 +18,15 @@ from minikubelet.host import machine
 from minikubelet.host.cgroups import Hierarchies
 from minikubelet.images.policy import ImageSettings
 from minikubelet.pods.kit import Limits
+from minikubelet.sources.file import FileSource
+from minikubelet.sources.reports import LastGood, ManifestReport, Source
+from minikubelet.sources.updates import FILE, HTTP
 
 HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 CPUS = Path("/sys/devices/system/cpu")
 STATUS_SECONDS = 5.0
+
+_log = structlog.get_logger("agent")
 
 
 async def node_context(
@@ -187,3 +193,45 @@ def _architecture() -> str:
     """Return the machine's architecture by Go's name, as in the label kubernetes.io/arch."""
     name = os.uname().machine
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(name, name)
+
+
+def configured(config: Config) -> list[str]:
+    """Return the names of the configured sources: only these count for being ready."""
+    named = ((FILE, config.static_pod_path), (HTTP, config.static_pod_url))
+    return [source for source, place in named if place]
+
+
+def static_sources(config: Config, store: LastGood) -> list[Source]:
+    """Return the configured sources of static pods."""
+    sources: list[Source] = []
+    if config.static_pod_path:
+        sources.append(
+            FileSource(
+                config.static_pod_path,
+                config.node_name,
+                store,
+                check_frequency=config.file_check_frequency,
+                on_problem=_tell,
+            )
+        )
+    if config.static_pod_url:
+        from minikubelet.sources.http import HTTPSource  # noqa: PLC0415  only where asked for
+
+        sources.append(
+            HTTPSource(
+                config.static_pod_url,
+                config.node_name,
+                store,
+                headers=config.static_pod_url_headers,
+                check_frequency=config.http_check_frequency,
+                on_problem=_tell,
+            )
+        )
+    return sources
+
+
+def _tell(report: ManifestReport) -> None:
+    for text in report.errors:
+        _log.error("manifest refused", error=text, last_good_runs=report.last_good)
+    for text in report.warnings:
+        _log.warning("manifest warning", warning=text)

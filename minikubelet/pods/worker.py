@@ -82,6 +82,7 @@ class Worker:
         self._again_at = float("inf")
         self._removed = False
         self._deadline: float | None = None
+        self._grace = 0.0
         self._cleaned = False
         self._saved = None if state.termination is None else state.memory()
 
@@ -100,6 +101,11 @@ class Worker:
         """When the pod will be gone at the latest (RFC 3339); empty while it isn't asked to go."""
         ending = self.state.termination
         return rfc3339(ending.deadline_ns) if ending is not None and ending.removed else ""
+
+    @property
+    def termination_grace(self) -> int:
+        """The grace in seconds that the end began with."""
+        return round(self._grace)
 
     @property
     def removed(self) -> bool:
@@ -132,6 +138,7 @@ class Worker:
             self.state.verdict = kill.verdict
         if self._deadline is None or deadline < self._deadline:
             self._deadline = deadline
+            self._grace = max(MIN_GRACE, grace)
             if self.stage in (Stage.SYNCING, Stage.TERMINATING) and self._step is not None:
                 self._step.cancel()
         self.wake()

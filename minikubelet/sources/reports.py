@@ -3,9 +3,14 @@
 Served by the local API (`/manifests`), logged on change. Values only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from minikubelet.sources.updates import SourceSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,21 @@ class ManifestReport:
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     last_good: bool = False
+
+
+class Source(Protocol):
+    """A source of static pods: runs for ever, delivers whole sets, tells what is wrong."""
+
+    async def run(
+        self,
+        send: Callable[[SourceSet], Awaitable[None]],
+        *,
+        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+    ) -> None:
+        """Deliver the set now and after each change, until cancelled."""
+
+    def reports(self) -> list[ManifestReport]:
+        """Return what is to be told about each manifest, as of the last look."""
 
 
 RawDocument = Mapping[str, Any]

@@ -6,9 +6,9 @@ import anyio
 import pytest
 import trio.testing
 
+from minikubelet.agent.views import pod_list
 from minikubelet.cli.tables import pods_table
 from minikubelet.cri.fake import Exec, FakeRuntime, Program
-from minikubelet.pods.view import pod_list
 from tests.builders import a_container, a_pod
 from tests.unit.cli.documents import manifests
 from tests.unit.pods.harness import Node, a_node, eventually

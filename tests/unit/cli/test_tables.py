@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minikubelet.agent.agent import _shown
+from minikubelet.agent.views import manifest_document
 from minikubelet.cli.tables import manifests_table, notes, pods_table, select
 from minikubelet.sources.decode import decode_manifest
 from minikubelet.sources.folder import Look, Request, look
@@ -104,7 +104,7 @@ class TestPods:
     def test_B02_a_missing_name_names_the_file_and_the_field(self) -> None:
         text = b"apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {containers: []}\n"
         found = decode_manifest(text, Place("file", "/m/web.yaml", "node1"))
-        (row,) = rows(of=manifests(*map(_shown, found.reports)))
+        (row,) = rows(of=manifests(*map(manifest_document, found.reports)))
         assert row["STATUS"] == "Invalid"
         assert row["MESSAGE"].startswith("/m/web.yaml:3: metadata.name: Required value")
         assert "-node1" not in row["MESSAGE"]
@@ -114,7 +114,7 @@ class TestNotes:
     def test_B05_a_missing_manifest_path_stands_above_the_table(self, tmp_path: Path) -> None:
         path = str(tmp_path / "missing")
         found = look(Request(path, "node1"), Look(), {})
-        report = _shown(ManifestReport("file", path, errors=(found.fault,)))
+        report = manifest_document(ManifestReport("file", path, errors=(found.fault,)))
         assert notes(manifests(report)) == [
             f"cannot read manifests: {path} does not exist; create it, it will be picked up"
         ]
