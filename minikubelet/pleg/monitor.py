@@ -3,7 +3,7 @@
 Streams are tried in order of speed; without any, a relist each second stands in, as in the
 kubelet's generic PLEG. A stream that breaks is opened again with growing pauses and followed by a
 relist, since events in between are lost. After a hint of an exit the runtime may not have noticed
-yet itself: it is asked again (5, 10, 20 ms …) until it agrees. Who comes next: `on_change` wakes
+yet itself: it is asked again (5, 10, 20 ms … 1 s) until it agrees. Who comes next: `on_change` wakes
 the worker.
 """
 
@@ -22,7 +22,9 @@ from minikubelet.pleg.cache import PodCache
 RELIST_WITH_EVENTS = 60.0
 RELIST_WITHOUT_EVENTS = 1.0
 RECONNECT_FIRST, RECONNECT_MAX = 0.1, 3.0
-AGREE_FIRST, AGREE_MAX, AGREE_LIMIT = 0.005, 0.16, 1.0
+AGREE_FIRST, AGREE_MAX = 0.005, 1.0
+AGREE_LIMIT = RELIST_WITH_EVENTS
+"""Seconds until a hint is given up: a busy runtime may take long to end the call it is in."""
 
 
 class Clock(Protocol):

@@ -75,9 +75,10 @@ async def a_container(fake: FakeRuntime) -> str:
     return container_id
 
 
+@pytest.mark.parametrize("late", [4, 15])
 @pytest.mark.parametrize("earlier", [m.CONTAINER_CREATED, m.CONTAINER_RUNNING])
 async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
-    earlier: Any,
+    earlier: Any, late: int
 ) -> None:
     fake = SlowToNotice()
     fake.earlier = earlier
@@ -88,9 +89,9 @@ async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
     async with anyio.create_task_group() as group:
         await group.start(monitor.run)
         assert cache.get("u").containers[0].state is State.RUNNING
-        fake.late = 4
+        fake.late = late
         fake.exit(container_id, 3)
-        await anyio.sleep(0.5)
+        await anyio.sleep(late)
         assert cache.get("u").containers[0].state is State.EXITED
         assert cache.get("u").containers[0].exit_code == 3
         group.cancel_scope.cancel()
