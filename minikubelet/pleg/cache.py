@@ -5,7 +5,7 @@ event merely makes it dirty. `newer_than` is the one way for a worker to read be
 that no action follows from a view older than the worker's own last action.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 import anyio
@@ -143,8 +143,9 @@ class PodCache:
             for item in containers
             if (record := await self._container(item, old)) is not None
         ]
-        self._owners.update((sandbox.id, uid) for sandbox in sandbox_records)
-        self._owners.update((container.id, uid) for container in records)
+        for gone in _ids(old.sandboxes, old.containers) - _ids(sandbox_records, records):
+            self._owners.pop(gone, None)
+        self._owners.update(dict.fromkeys(_ids(sandbox_records, records), uid))
         view = pod_status(uid, sandbox_records, records, began)
         self._views[uid] = view
         return view
@@ -176,6 +177,10 @@ class PodCache:
             ago = (self._clock.wall_ns() - status.finished_at) / NANOSECONDS
             finished = self._clock.monotonic() - max(0.0, ago)
         return container_record(listed, status, finished_mono=finished, termination_message=message)
+
+
+def _ids(sandboxes: Iterable[SandboxRecord], containers: Iterable[ContainerRecord]) -> set[str]:
+    return {*(sandbox.id for sandbox in sandboxes), *(record.id for record in containers)}
 
 
 def _shape(view: PodRuntimeStatus) -> set[tuple[str, object]]:

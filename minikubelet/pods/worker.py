@@ -208,7 +208,7 @@ class Worker:
                 await self._wind_up()
             case Stage.FINISHED:
                 pass
-        if self.stage is not Stage.FINISHED:
+        if self.stage not in (Stage.WAITING, Stage.FINISHED):
             await self._save()
 
     async def _sync(self) -> None:

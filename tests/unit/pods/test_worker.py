@@ -345,6 +345,8 @@ class TestReplacement:
             await eventually(lambda: node.registry.worker("uid-1") is None)
             await eventually(lambda: fake.running() == ["a"])
             assert [w.uid for w in node.registry.workers] == ["uid-4"]
+            documents = {path.stem for path in (tmp_path / "minikubelet" / "pods").iterdir()}
+            assert documents == {"uid-4"}
             assert fake.script.count("RunPodSandbox") == 2
 
     async def test_B10_removed_and_put_back_runs_again(self, tmp_path: Path) -> None:
