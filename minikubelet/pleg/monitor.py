@@ -3,8 +3,8 @@
 Streams are tried in order of speed; without any, a relist each second stands in, as in the
 kubelet's generic PLEG. A stream that breaks is opened again with growing pauses and followed by a
 relist, since events in between are lost. After a hint of an exit the runtime may not have noticed
-yet itself: it is asked again (5, 10, 20 ms … 1 s) until it agrees. Who comes next: `on_change` wakes
-the worker.
+yet itself: it is asked again (5, 10, 20 ms … 1 s) until it agrees. Who comes next: `on_change`
+wakes the worker.
 """
 
 from collections.abc import Callable, Sequence

@@ -306,7 +306,7 @@ def a_manifest(name: str, *containers: Mapping[str, Any], **spec: Any) -> dict[s
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
+        "metadata": {"name": name, "labels": {"app": name[:60]}},
         "spec": {"containers": [dict(each) for each in containers], **spec},
     }
 
