@@ -26,7 +26,7 @@ class SyncLoop:
         self._registry = registry
         self._configured = frozenset(configured)
         self._wall_ns = wall_ns
-        self._state = MergeState()
+        self._state = MergeState(ran=registry.remembered())
         self.conflicts: tuple[NameConflict, ...] = ()
         self.all_seen = anyio.Event()
         """Set once every configured source has spoken: only then absence means removal."""

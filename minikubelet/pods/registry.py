@@ -45,6 +45,14 @@ class Registry:
         """All workers, in order of arrival."""
         return tuple(self._workers.values())
 
+    def remembered(self) -> dict[str, tuple[str, PodRecord]]:
+        """Return the pods of the agent's last run that weren't to end: source and pod by name."""
+        return {
+            memory.record.pod.full_name: (memory.source, memory.record)
+            for memory in self._memories.values()
+            if memory.termination is None or not memory.termination.removed
+        }
+
     def worker(self, uid: str) -> Worker | None:
         """Return a pod's worker."""
         return self._workers.get(uid)

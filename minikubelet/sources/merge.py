@@ -24,10 +24,14 @@ Pods = Mapping[str, PodRecord]
 
 @dataclass(frozen=True, slots=True)
 class MergeState:
-    """What was delivered last by each source, and which pods (by uid) were given out for it."""
+    """What was delivered last by each source, and which pods (by uid) were given out for it.
+
+    `ran` is who had a name (full name ▶ source and pod) before the agent's restart.
+    """
 
     sets: Mapping[str, SourceSet] = field(default_factory=dict)
     pods: Mapping[str, Pods] = field(default_factory=dict)
+    ran: Mapping[str, tuple[str, PodRecord]] = field(default_factory=dict)
 
     @property
     def seen(self) -> frozenset[str]:
@@ -79,7 +83,7 @@ def merge(
         )  # tells that the source is there
     order = (Op.REMOVE, Op.ADD, Op.UPDATE, Op.DELETE, Op.RECONCILE)
     updates = tuple(update for op in order for update in changes[op])
-    return MergeState(sets, pods), updates, conflicts
+    return MergeState(sets, pods, state.ran), updates, conflicts
 
 
 def sources_ready(configured: Iterable[str], seen: Iterable[str]) -> bool:
@@ -99,7 +103,7 @@ def _settle(
         source: list(given.pods) for source, given in sets.items() if source == API
     }
     claims = [(s, r) for s in _sources(sets) if s != API for r in sets[s].pods]
-    owners = {
+    owners = dict(state.ran) | {
         record.pod.full_name: (source, record)
         for source, pods in state.pods.items()
         if source != API

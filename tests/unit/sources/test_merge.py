@@ -149,6 +149,15 @@ class TestB01SameName:
         assert updates == ()
         assert (conflict.winner, conflict.loser) == ("/m/z.yaml", "/m/a.yaml")
 
+    def test_B01_the_one_that_ran_before_a_restart_keeps_the_name(self) -> None:
+        running = record(uid="u1", origin="/m/z.yaml")
+        state = MergeState(ran={running.pod.full_name: (FILE, running)})
+        first = record(uid="u2", origin="/m/a.yaml")
+        _, updates, _ = merge(state, SourceSet(FILE, (first, running)), SEEN)
+        assert told(updates) == [("ADD", "file", ["u1"])]
+        _, updates, _ = merge(state, SourceSet(FILE, (first,)), SEEN)
+        assert told(updates) == [("ADD", "file", ["u2"])]
+
     def test_the_running_file_keeps_the_name_when_it_is_edited(self) -> None:
         state = state_of(SourceSet(FILE, (record(uid="u1", origin="/m/z.yaml"),)))
         edited = record(uid="u3", origin="/m/z.yaml#1")
