@@ -53,10 +53,7 @@ class StateDirectory:
 
     def _write(self, subject: str, name: str, document: Mapping[str, Any]) -> None:
         path = self._path(subject, name)
-        if not path.parent.is_dir():
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._root.chmod(0o700)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(path.parent)
         temporary = path.with_suffix(".tmp")
         text = json.dumps({"version": VERSION} | dict(document), indent=1, sort_keys=False)
         temporary.touch(mode=0o600)
@@ -76,6 +73,15 @@ class StateDirectory:
                 continue
             found[path.stem] = document
         return found
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder of the state directory, and that itself, for the agent's user alone."""
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.chmod(0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _checked(document: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minikubelet.state.directory import VERSION
+from minikubelet.state.directory import VERSION, make_private
 
 SUBJECT = "manifests"
 
@@ -33,7 +33,7 @@ class ManifestStore:
 
     def save(self, location: str, documents: Sequence[Mapping[str, Any]]) -> None:
         """Replace what is stored for a path or URL."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         path = self._path(location)
         temporary = path.with_suffix(".tmp")
         temporary.touch(mode=0o600)
