@@ -1,4 +1,4 @@
-"""Agents on real containerds. Every test here runs once with each version of containerd."""
+"""Agents on real containerds. Tests run once with each version of containerd."""
 
 import itertools
 from collections.abc import AsyncIterator, Generator
@@ -12,6 +12,11 @@ from tests.leftovers import Mark
 
 _NUMBERS = itertools.count(1)
 _FAILED = pytest.StashKey[bool]()
+
+ON_ONE_RUNTIME = pytest.mark.parametrize(
+    "containerd", ["2"], indirect=True, scope="session", ids=["containerd-2"]
+)
+"""For what can't depend on the runtime's version."""
 
 
 @pytest.hookimpl(wrapper=True)
