@@ -6,27 +6,17 @@ that no action follows from a view older than the worker's own last action.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
 import anyio
 
 from minikubelet.cri import messages as m
 from minikubelet.cri.errors import NotFound
 from minikubelet.cri.services import RuntimeService
+from minikubelet.host.clock import Clock
 from minikubelet.lifecycle.runtime import ContainerRecord, PodRuntimeStatus, SandboxRecord, State
 from minikubelet.pleg.records import POD_UID, STATES, container_record, pod_status, sandbox_record
 
 NANOSECONDS = 1_000_000_000
-
-
-class Clock(Protocol):
-    """The two times a view needs."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-
-    def wall_ns(self) -> int:
-        """Unix nanoseconds."""
 
 
 TerminationMessage = Callable[[m.ContainerStatus], Awaitable[str]]

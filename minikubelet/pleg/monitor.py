@@ -8,7 +8,6 @@ wakes the worker.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import anyio
 import structlog
@@ -16,6 +15,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from minikubelet.cri.errors import CRIError, Unimplemented
 from minikubelet.cri.services import EventKind, RuntimeEvent, RuntimeEvents
+from minikubelet.host.clock import Clock
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.pleg.cache import PodCache
 
@@ -25,13 +25,6 @@ RECONNECT_FIRST, RECONNECT_MAX = 0.1, 3.0
 AGREE_FIRST, AGREE_MAX = 0.005, 1.0
 AGREE_LIMIT = RELIST_WITH_EVENTS
 """Seconds until a hint is given up: a busy runtime may take long to end the call it is in."""
-
-
-class Clock(Protocol):
-    """Monotonic seconds."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
 
 
 class Monitor:

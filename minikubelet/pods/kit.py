@@ -10,21 +10,12 @@ from minikubelet.cri.services import RuntimeService
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.criconfig.dns import ResolvConf
 from minikubelet.criconfig.resources import CgroupResources
+from minikubelet.host.clock import Clock
 from minikubelet.images.manager import ImageManager
 from minikubelet.observe.events import EventSink
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.state.pods import PodMemories
-
-
-class Clock(Protocol):
-    """Monotonic seconds and Unix nanoseconds."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-
-    def wall_ns(self) -> int:
-        """Unix nanoseconds."""
 
 
 class Volumes(Protocol):

@@ -24,13 +24,14 @@ from minikubelet.cri.services import ImageService, RuntimeEvents, RuntimeService
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.criconfig.dns import ResolvConf
 from minikubelet.criconfig.resources import CgroupResources
+from minikubelet.host.clock import Clock
 from minikubelet.images.manager import ImageManager
 from minikubelet.images.policy import ImageSettings
 from minikubelet.observe.events import Journal
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
-from minikubelet.pods.kit import Clock, Kit, Limits
+from minikubelet.pods.kit import Kit, Limits
 from minikubelet.pods.registry import Registry
 from minikubelet.pods.worker import Worker
 from minikubelet.state.directory import StateDirectory
