@@ -17,6 +17,11 @@ from msgspec import inspect
 from minikubelet.api.problems import Problem, at_key, join
 
 _CUTOFF = 0.6
+_INT64 = 2**63
+_MAX_HINTS = 50
+"""Finding the nearest name takes time; nobody reads more of them."""
+_MAX_SHOWN = 200
+"""Characters of a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +104,9 @@ class _Walk:
             for name, item in value.items():
                 known = fields.get(name)
                 if known is None:
-                    self._shape.unknown.append(
-                        Problem(join(path, name), f"unknown field{self._hint(path, name, fields)}")
-                    )
+                    few = len(self._shape.unknown) < _MAX_HINTS
+                    hint = self._hint(path, name, fields) if few else ""
+                    self._shape.unknown.append(Problem(join(path, name), f"unknown field{hint}"))
                 else:
                     self.visit(item, known, join(path, name))
         elif isinstance(kind, inspect.VarTupleType):
@@ -151,7 +156,7 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
     if isinstance(kind, inspect.BoolType):
         return isinstance(value, bool)
     if isinstance(kind, inspect.IntType):
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64
     if isinstance(kind, inspect.FloatType):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(kind, inspect.AnyType)
@@ -165,4 +170,7 @@ def _got(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     name = {bool: "boolean", int: "integer", float: "number"}.get(type(value), "string")
-    return f"{name} {msgspec.json.encode(value).decode()}"
+    if name == "integer" and not -_INT64 <= value < _INT64:
+        name = "number"
+    text = msgspec.json.encode(value).decode()
+    return f"{name} {text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + '…'}"

@@ -23,6 +23,8 @@ _ALIAS_RATIO = 10
 """A document whose aliases unfold to more values than this is an attack, not a manifest."""
 
 _MAX_DEPTH = 200
+_MAX_VALUES = 1_000_000
+"""Values of a text, also after unfolding aliases: 700 bytes each in memory while it is read."""
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
@@ -34,10 +36,18 @@ class YAMLError(ValueError):
         self.line = line
 
 
+_TOO_MANY = f"cannot read YAML: it has more than {_MAX_VALUES:,} values"
+
+
 class _NodeRules:
     """Keeps plain scalars apart from quoted ones: their meaning is decided by `yaml_scalars`."""
 
+    _values = 0
+
     def resolve(self, kind: type[Node], _value: str | None, implicit: Any) -> str:
+        self._values += 1
+        if self._values > _MAX_VALUES:
+            raise YAMLError(_TOO_MANY)
         if kind is ScalarNode:
             plain = implicit[0] if isinstance(implicit, tuple) else implicit
             return PLAIN if plain else "tag:yaml.org,2002:str"
@@ -114,6 +124,8 @@ def load_all(text: str) -> list[Document]:
             raise YAMLError(str(error), error.line) from error
         if size > _ALIAS_FLOOR and size > _ALIAS_RATIO * len(text):
             raise YAMLError("cannot read YAML: document contains excessive aliasing")
+        if size > _MAX_VALUES:
+            raise YAMLError(_TOO_MANY)
         if value is not None:
             documents.append(Document(value, number, root.start_mark.line + 1, root))
     return documents
@@ -127,11 +139,22 @@ def _load_json(text: str) -> Document | None:
         raise YAMLError("cannot read JSON: nested too deeply") from error
     except ValueError:
         return None  # flow-style YAML, or broken: the YAML reader tells the line
+    if "\\u" in text:
+        value = _without_surrogates(value)
     try:
         root = next(_compose(text), None)
     except YAMLError:
         root = None
     return Document(value, 1, 1, root)
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Replace halves of surrogate pairs, which no encoder takes, as Go's decoder does."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(v) for key, v in value.items()}
+    return [_without_surrogates(v) for v in value] if isinstance(value, list) else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ _NOT_JSON = frozenset(
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)")
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
+_MAX_DIGITS = 100
+"""No 64-bit integer has more in any base; Python refuses to read thousands."""
 _EXPONENT_FROM = 1e21
 """From here on JSON encoders write an exponent, and the number is no integer any more."""
 
@@ -75,7 +77,7 @@ def _plain(text: str, line: int) -> Any:
 
 def _number(text: str) -> str | int | float:
     digits = text if text[0] == "." else text.replace("_", "")
-    if match := _INTEGER.fullmatch(digits):
+    if len(digits) <= _MAX_DIGITS and (match := _INTEGER.fullmatch(digits)):
         sign, body = match.groups()
         if len(body) > 1 and body[0] == "0" and body[1] not in "xXoObB":
             body = "0o" + body[1:]

@@ -20,6 +20,8 @@ from minikubelet.sources.static import Outcome, Place, static_pod
 _LISTS = {"PodList": "Pod", "List": ""}
 """List kinds and the kind that an item without one has."""
 
+_MAX_TOLD = 20
+
 Key = tuple[str, str]
 
 
@@ -48,10 +50,6 @@ class _Item:
 
     @property
     def key(self) -> Key | None:
-        metadata = self.raw.get("metadata") if isinstance(self.raw, Mapping) else None
-        name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        if not isinstance(name, str) or not name:
-            return None
         return _key_of(self.raw)
 
 
@@ -70,15 +68,16 @@ def decode_manifest(
     except YAMLError as error:
         line = f":{error.line}" if error.line else ""
         return broken(f"{place.name}{line}: {error}", place, last_good)
+    except Exception as error:  # noqa: BLE001  # whatever a text does to the reader, it is one file's fault
+        message = f"{place.name}: cannot read manifest: {type(error).__name__}: {error}"
+        return broken(message, place, last_good)
     return _Decoder(place, last_good).decode(documents)
 
 
 def broken(message: str, place: Place, last_good: Sequence[RawDocument]) -> Manifest:
     """Return the manifest of something unreadable: the last good pods stay, with one error."""
     pods = tuple(
-        outcome.record
-        for raw in last_good
-        if (outcome := static_pod(raw, place)).record is not None
+        outcome.record for raw in last_good if (outcome := _checked(raw, place)).record is not None
     )
     names = tuple(record.pod.full_name for record in pods)
     report = ManifestReport(place.source, place.name, 0, names, (message,), (), bool(pods))
@@ -88,7 +87,8 @@ def broken(message: str, place: Place, last_good: Sequence[RawDocument]) -> Mani
 class _Decoder:
     def __init__(self, place: Place, last_good: Sequence[RawDocument]) -> None:
         self._place = place
-        self._last_good = {_key_of(raw): raw for raw in last_good}
+        # What stands in the state directory may have been edited by hand.
+        self._last_good = {key: raw for raw in last_good if (key := _key_of(raw)) is not None}
         self._pods: list[PodRecord] = []
         self._raws: list[RawDocument] = []
         self._reports: list[ManifestReport] = []
@@ -137,8 +137,8 @@ class _Decoder:
             return True
         fault = _kind_fault(item)
         outcome = Outcome(None, (fault,)) if fault else self._checked(item.raw, origin)
-        errors = tuple(self._place_of(item.document, p, item.prefix) for p in outcome.errors)
-        warnings = tuple(self._place_of(item.document, p, item.prefix) for p in outcome.warnings)
+        errors = self._told(item, outcome.errors)
+        warnings = self._told(item, outcome.warnings)
         if outcome.record is not None:
             self._keep(outcome.record, item.raw)
             self._report(item.document, (outcome.record,), errors, warnings)
@@ -153,13 +153,7 @@ class _Decoder:
         return True
 
     def _checked(self, raw: RawDocument, origin: str) -> Outcome:
-        """A document that trips over a fault of ours is one bad document, not the agent's end."""
-        try:
-            return static_pod(raw, self._place, origin)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it concerns this document alone
-            return Outcome(
-                None, (Problem("", f"cannot check it: {type(error).__name__}: {error}"),)
-            )
+        return _checked(raw, self._place, origin)
 
     def _keep_unnamed(self, named: set[Key | None], index: int, *, several: bool) -> None:
         """Keep earlier pods that aren't named any more beside a document that can't be read."""
@@ -198,6 +192,13 @@ class _Decoder:
             )
         )
 
+    def _told(self, item: _Item, problems: Sequence[Problem]) -> tuple[str, ...]:
+        """Return sentences for the first problems; thousands would help nobody and take long."""
+        told = [self._place_of(item.document, p, item.prefix) for p in problems[:_MAX_TOLD]]
+        if len(problems) > _MAX_TOLD:
+            told.append(f"{self._place.name}: {len(problems) - _MAX_TOLD} more like these")
+        return tuple(told)
+
     def _place_of(self, document: Document, problem: Problem, prefix: str = "") -> str:
         path = join(prefix, problem.path) if prefix and problem.path else prefix or problem.path
         line = document.line_of(path)
@@ -211,9 +212,21 @@ class _Decoder:
         return Problem("", f"{kind}/{name} is skipped: only Pod, PodList and List are read here")
 
 
-def _key_of(raw: RawDocument) -> Key:
-    metadata = raw.get("metadata") or {}
-    return str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+def _checked(raw: RawDocument, place: Place, origin: str = "") -> Outcome:
+    """A document that trips over a fault of ours is one bad document, not the agent's end."""
+    try:
+        return static_pod(raw, place, origin)
+    except Exception as error:  # noqa: BLE001  # whatever it is, it concerns this document alone
+        return Outcome(None, (Problem("", f"cannot check it: {type(error).__name__}: {error}"),))
+
+
+def _key_of(raw: Any) -> Key | None:
+    """Return namespace and name, None for a document that doesn't say its name."""
+    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
+        return None
+    return str(metadata.get("namespace") or "default"), name
 
 
 def _kind_of(raw: Any) -> str:

@@ -44,6 +44,7 @@ class FileSource:
         self._frequency = check_frequency
         self._reporter = Reporter(on_problem)
         self._look = Look()
+        self._newest = self._look
         self._stored: dict[str, Sequence[RawDocument]] = {}
         self._store_fault = ""
         self._one_look = anyio.CapacityLimiter(1)
@@ -84,13 +85,7 @@ class FileSource:
         """Look once; False when the file system didn't answer in time."""
         with anyio.move_on_after(_LOOK_SECONDS) as deadline:
             self._look = await run_sync(
-                _cover_and_look,
-                request,
-                watch,
-                self._look,
-                self._stored,
-                abandon_on_cancel=True,
-                limiter=self._one_look,
+                self._look_again, request, watch, abandon_on_cancel=True, limiter=self._one_look
             )
         faults = [fault for fault in (watch.fault, self._store_fault) if fault]
         if deadline.cancelled_caught:
@@ -100,6 +95,11 @@ class FileSource:
         own = [ManifestReport(FILE, self._root, errors=tuple(faults))] if faults else []
         self._reporter.update([*own, *self._look.reports])
         return not deadline.cancelled_caught
+
+    def _look_again(self, request: Request, watch: Watch) -> Look:
+        """In a thread, one at a time; what an abandoned one has read needn't be read again."""
+        self._newest = _cover_and_look(request, watch, self._newest, self._stored)
+        return self._newest
 
     def _set(self) -> SourceSet:
         files = self._look.files

@@ -71,6 +71,8 @@ def is_left_out(name: str) -> str:
     """Return why an entry of the folder is no manifest, empty when it may be one."""
     if name.startswith("."):
         return "its name begins with a dot"
+    if not name.isprintable():
+        return "its name is no printable UTF-8"
     if name.endswith(("~", ".bak", ".swp")) or (name.startswith("#") and name.endswith("#")):
         return "it is an editor's backup"
     return ""
@@ -102,7 +104,14 @@ def look(request: Request, before: Look, stored: Stored) -> Look:
             files[path] = state
         elif state:
             notes.append(_note(path, state))
+    if names is None and not _is_usable(files.get(request.root)):
+        # A broken file in the place of a folder is no wish to stop the folder's pods.
+        files = {**_earlier(request, before, stored), **files}
     return Look(files, tuple(notes), tuple(links))
+
+
+def _is_usable(state: FileState | None) -> bool:
+    return state is not None and not any(report.errors for report in state.manifest.reports)
 
 
 def _kept(request: Request, before: Look, stored: Stored, error: OSError) -> Look:
@@ -112,6 +121,13 @@ def _kept(request: Request, before: Look, stored: Stored, error: OSError) -> Loo
         if isinstance(error, FileNotFoundError)
         else f"cannot read manifests: {request.root}: {error.strerror}"
     )
+    files = _earlier(request, before, stored)
+    report = ManifestReport(FILE, request.root, errors=(fault,), last_good=bool(files))
+    return Look(files, (report,), before.links, fault)
+
+
+def _earlier(request: Request, before: Look, stored: Stored) -> dict[str, FileState]:
+    """Return what was known of the path before it became unreadable."""
     files = dict(before.files)
     if not files and not before.fault:
         for path, documents in stored.items():
@@ -122,11 +138,11 @@ def _kept(request: Request, before: Look, stored: Stored, error: OSError) -> Loo
                     documents,
                 )
                 files[path] = FileState(manifest, None)
-    report = ManifestReport(FILE, request.root, errors=(fault,), last_good=bool(files))
-    return Look(files, (report,), before.links, fault)
+    return files
 
 
 def _note(path: str, text: str) -> ManifestReport:
+    path = os.fsencode(path).decode(errors="backslashreplace")
     return ManifestReport(FILE, path, warnings=(f"{path} {text}",))
 
 

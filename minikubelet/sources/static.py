@@ -6,6 +6,7 @@ restarts and upgrades of the agent, a changed one is another pod. Source: kubele
 applyDefaults.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,15 @@ from minikubelet.api.codec import (
 from minikubelet.api.defaults import with_defaults
 from minikubelet.api.meta import CONFIG_HASH
 from minikubelet.api.pod import Pod
-from minikubelet.api.problems import Problem, required
+from minikubelet.api.problems import Problem, invalid, required
 from minikubelet.api.record import PodRecord
 from minikubelet.api.shape import compare
 from minikubelet.api.validation import validate_pod
 from minikubelet.sources.refusals import api_references, unsupported, without_effect
 from minikubelet.sources.updates import FILE
 
+_MAX_UID = 64
+_UID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MAX_UID - 1}}}")
 _NO_EXECUTE = {"operator": "Exists", "effect": "NoExecute"}
 """Static pods of files stay on a node whatever its taints; the kubelet gives it to files only."""
 
@@ -66,6 +69,8 @@ def static_pod(raw: Mapping[str, Any], place: Place, origin: str = "") -> Outcom
     errors = list(shape.wrong_types)
     if not _name_of(document):
         errors.insert(0, required("metadata.name"))
+    if not errors:
+        errors += _uid_faults(document)
     if errors:
         return Outcome(None, tuple(errors), warnings)
     document = with_defaults(_placed(document, place))
@@ -84,6 +89,18 @@ def _name_of(document: Mapping[str, Any]) -> str:
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) else ""
+
+
+def _uid_faults(document: Mapping[str, Any]) -> list[Problem]:
+    """Refuse a uid that could name another folder than the pod's own: it is a folder's name."""
+    uid = document["metadata"].get("uid", "")
+    if not uid or _UID.fullmatch(uid):
+        return []
+    detail = (
+        f"must be a name for files of at most {_MAX_UID} letters, digits, '-', '_' and '.', "
+        "and begin with a letter or digit; leave it out to have one made"
+    )
+    return [invalid("metadata.uid", uid, detail)]
 
 
 def _placed(document: Mapping[str, Any], place: Place) -> dict[str, Any]:

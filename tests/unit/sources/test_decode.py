@@ -197,3 +197,58 @@ def test_no_document_breaks_the_decoder(document: dict[str, Any]) -> None:
 @given(st.binary())
 def test_no_bytes_break_the_decoder(content: bytes) -> None:
     decode_manifest(content, PLACE)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"priority":%s}}'
+            % ("9" * 5000),
+            "expected integer, got string",
+            id="more digits than Python reads",
+        ),
+        pytest.param("a: " + "[" * 5000, "exceeded maximum nesting depth", id="deep flow"),
+        pytest.param("[" * 100_000, "nested too deeply", id="deep JSON"),
+        pytest.param("a: [" + "x," * 1_000_001 + "]", "more than 1,000,000 values", id="values"),
+        pytest.param(
+            f"a: &a [{'x,' * 1000}]\nb: [{'*a,' * 9000}]\n# {'p' * 1_000_000}",
+            "more than 1,000,000 values",
+            id="values by aliases",
+        ),
+    ],
+)
+def test_a_hostile_text_is_one_error(text: str, error: str) -> None:
+    kept = decode_manifest(text.encode(), PLACE, [pod_document("web")])
+    assert names(kept) == ["web-node1"]
+    assert error in errors(kept)[0]
+
+
+def test_thousands_of_unknown_fields_are_told_in_a_few_lines() -> None:
+    document = pod_document("a") | {f"field{number}": 1 for number in range(2000)}
+    told = warnings(decode_manifest(content_of(document), PLACE))
+    assert len(told) == 21
+    assert told[-1] == "/m/web.yaml: 1980 more like these"
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "Job\ud800", "metadata": {"name": "\U0001f600"}})
+    assert warnings(decode_manifest(text.encode(), PLACE)) == [
+        "/m/web.yaml:1: Job\ufffd/\U0001f600 is skipped: only Pod, PodList and List are read here"
+    ]
+
+
+@pytest.mark.parametrize("uid", ["../../../etc", "a/b", "..", ".hidden", "a" * 65])
+def test_a_uid_is_no_way_to_other_folders(uid: str) -> None:
+    document = pod_document("a")
+    document["metadata"]["uid"] = uid
+    manifest = decode_manifest(content_of(document), PLACE)
+    assert names(manifest) == []
+    assert "metadata.uid: Invalid value" in errors(manifest)[0]
+
+
+@pytest.mark.parametrize("stored", [1, "x", None, [], {}, {"metadata": []}, {"metadata": {}}])
+def test_last_good_documents_edited_by_hand_harm_nothing(stored: Any) -> None:
+    last_good = [stored, pod_document("web")]
+    assert names(decode_manifest(b"{", PLACE, last_good)) == ["web-node1"]
+    assert names(decode_manifest(b"kind: Pod", PLACE, last_good)) == ["web-node1"]

@@ -141,6 +141,16 @@ async def test_an_invalid_edit_is_told_and_changes_nothing(tmp_path: Path) -> No
         assert source.nothing_sent()
 
 
+async def test_a_file_that_takes_long_to_read_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minikubelet.sources.file._LOOK_SECONDS", 0.02)
+    write(tmp_path / "a.yaml")
+    (tmp_path / "big.yaml").write_text(f"a: [{'x,' * 200_000}]")
+    async with running(tmp_path, frequency=0.05) as source:
+        assert await source.next() == ["a:b:1"]
+
+
 async def test_a_problem_is_told_once(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml.bak")
     async with running(tmp_path) as source:

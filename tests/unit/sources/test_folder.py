@@ -216,3 +216,27 @@ def test_a_look_never_changes_what_was_seen_before(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").unlink()
     see(tmp_path, before)
     assert before == copy
+
+
+def test_a_broken_file_in_the_place_of_the_folder_stops_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    write(folder / "a.yaml")
+    seen = see(folder)
+    folder.rename(tmp_path / "away")
+    folder.write_text("no pod")
+    broken = see(folder, seen)
+    assert pods(broken) == ["a-node1:b:1"]
+    assert len(errors(broken)) == 1
+    assert pods(see(folder, broken)) == ["a-node1:b:1"]
+    write(folder, "c")
+    assert pods(see(folder, broken)) == ["c-node1:b:1"]
+
+
+def test_a_name_that_is_no_text_is_left_out(tmp_path: Path) -> None:
+    write(Path(os.fsdecode(os.fsencode(tmp_path / "a") + b"\xff.yaml")))
+    found = see(tmp_path)
+    assert pods(found) == []
+    assert warnings(found) == [
+        f"{tmp_path}/a\\xff.yaml is left out: its name is no printable UTF-8"
+    ]
