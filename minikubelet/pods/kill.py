@@ -23,6 +23,8 @@ from minikubelet.pods.state import PodState
 
 MIN_STOP_SECONDS = 2
 DEFAULT_GRACE = 30
+MAX_GRACE = 2**31 - 1
+"""Runtimes count a stop's time in nanoseconds of 64 bits: more seconds would end at once there."""
 
 _log = structlog.get_logger("pods")
 
@@ -32,7 +34,7 @@ def spec_grace(pod: Pod) -> int:
     grace = pod.metadata.deletion_grace_period_seconds
     if grace is None:
         grace = pod.spec.termination_grace_period_seconds
-    return MIN_STOP_SECONDS if grace is None else grace
+    return MIN_STOP_SECONDS if grace is None else min(grace, MAX_GRACE)
 
 
 class _Order:

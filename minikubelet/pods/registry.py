@@ -18,6 +18,7 @@ from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.lifecycle.backoff import Backoff
 from minikubelet.lifecycle.phase import FINAL
 from minikubelet.pods.admission import Rejection, admit
+from minikubelet.pods.kill import MAX_GRACE
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.recovery import record_from_runtime, restore
 from minikubelet.pods.state import PodState
@@ -135,7 +136,8 @@ class Registry:
         """Return what is left of the grace of a termination begun earlier; None without one."""
         if memory is None or memory.termination is None:
             return None
-        return max(0.0, (memory.termination.deadline_ns - self._kit.clock.wall_ns()) / NANOSECONDS)
+        left = (memory.termination.deadline_ns - self._kit.clock.wall_ns()) / NANOSECONDS
+        return min(max(0.0, left), MAX_GRACE)
 
     def _spawn(self, record: PodRecord, source: str) -> Worker:
         state = PodState(

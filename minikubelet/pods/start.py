@@ -211,7 +211,7 @@ async def _post_start(
     try:
         await run_hook(kit, state, container, container.lifecycle.post_start, container_id, ips)
     except HookFailed as error:
-        del state.pending_hooks[container_id]
+        state.pending_hooks.pop(container_id, None)
         _log.warning("postStart hook failed", container=container.name, error=str(error))
         kit.events.emit(
             state.ref(container), WARNING, "FailedPostStartHook", "PostStartHook failed"
@@ -221,5 +221,6 @@ async def _post_start(
         raise StartProblem("PostStartHookError", f"PostStartHook failed: {error}") from error
     finally:
         state.acted(kit)
-    del state.pending_hooks[container_id]
+    # The container's end, seen during the hook, has made it void already.
+    state.pending_hooks.pop(container_id, None)
     await kit.memories.save(state.memory())

@@ -137,7 +137,7 @@ async def _carry_out(
         else:
             try:
                 sandbox = await create_sandbox(kit, state, config)
-            except CRIError as error:
+            except (CRIError, OSError) as error:  # OSError: the folder of its logs
                 return await _sandbox_failed(kit, state, error)
         return await _start_all(kit, state, view, actions, sandbox, ahead)
 

@@ -190,6 +190,7 @@ class Worker:
             self.crashes += 1
             _log.exception("worker crashed", stage=self.stage.value, crashes=self.crashes)
             text = f"error syncing pod: {error}"
+            self.state.waits = ("", text)
             self._kit.events.emit(self.state.ref(), WARNING, "FailedSync", text)
             self._again_in(CRASH_DELAY)
 
@@ -282,7 +283,7 @@ class Worker:
             reason=verdict.reason,
             message=verdict.message,
         )
-        await kit.memories.save(state.memory())
+        await self._save()
 
     async def _terminate(self) -> None:
         assert self._deadline is not None  # noqa: S101  ending says so
@@ -309,7 +310,14 @@ class Worker:
             self._again_in(CLEAN_UP_DELAY)
 
     async def _save(self) -> None:
+        """Write down what must outlive the agent; a full disk costs the memory, not the pod."""
         memory = self.state.memory()
-        if memory != self._saved:
-            self._saved = memory
+        if memory == self._saved:
+            return
+        try:
             await self._kit.memories.save(memory)
+        except OSError as error:
+            _log.warning("cannot keep the pod's state, tried again", error=str(error))
+            self._again_in(ERROR_DELAY)
+        else:
+            self._saved = memory

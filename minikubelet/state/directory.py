@@ -6,6 +6,7 @@ its name (`.bad`) and reported, it never stops the agent.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,12 @@ class StateDirectory:
         found: dict[str, dict[str, Any]] = {}
         for path in sorted((self._root / subject).glob("*.json")):
             try:
-                document = _checked(json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError, KeyError, TypeError) as error:
+                document = checked(json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 self._log.warning(
                     "cannot read a state file, it is set aside", path=str(path), error=str(error)
                 )
-                path.rename(path.with_suffix(".bad"))
+                set_aside(path)
                 continue
             found[path.stem] = document
         return found
@@ -84,7 +85,14 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def _checked(document: dict[str, Any]) -> dict[str, Any]:
+def set_aside(path: Path) -> None:
+    """Give a file that can't be read another name, so that it can be looked at; if it can be."""
+    with suppress(OSError):
+        path.rename(path.with_suffix(".bad"))
+
+
+def checked(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of a version that is known. Raises ValueError, KeyError, TypeError."""
     if document["version"] > VERSION:
         raise ValueError(f"version {document['version']} is newer than {VERSION}")
     return document

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minikubelet.state.directory import VERSION, make_private
+from minikubelet.state.directory import VERSION, checked, make_private, set_aside
 
 SUBJECT = "manifests"
 
@@ -25,10 +25,10 @@ class ManifestStore:
         found = {}
         for path in sorted(self._folder.glob("*.json")):
             try:
-                stored = json.loads(path.read_text(encoding="utf-8"))
+                stored = checked(json.loads(path.read_text(encoding="utf-8")))
                 found[str(stored["location"])] = list(stored["documents"])
-            except (OSError, ValueError, KeyError, TypeError):
-                path.rename(path.with_suffix(".bad"))
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                set_aside(path)
         return found
 
     def save(self, location: str, documents: Sequence[Mapping[str, Any]]) -> None:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import structlog
 
+from minikubelet.api import timestamp
 from minikubelet.api.pod import Pod
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
@@ -49,6 +51,7 @@ class PodMemories:
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
+        self._log = structlog.get_logger("state")
 
     async def save(self, memory: PodMemory) -> None:
         """Write one pod's document."""
@@ -81,8 +84,11 @@ class PodMemories:
         memories = {}
         for uid, document in (await self._directory.load(SUBJECT)).items():
             memory = _decode(document)
-            if memory is not None:
+            # A copy under another name isn't another pod.
+            if memory is not None and memory.record.uid == uid:
                 memories[uid] = memory
+            else:
+                self._log.warning("cannot use what is remembered of a pod", uid=uid)
         return memories
 
 
@@ -93,19 +99,27 @@ def _decode(document: Mapping[str, Any]) -> PodMemory | None:
         return PodMemory(
             record=PodRecord(msgspec.convert(raw, Pod), raw, document.get("origin", "")),
             source=document.get("source", ""),
-            status=msgspec.convert(document.get("status", {}), PodStatus),
+            status=_status(document),
             sandbox_id=document.get("sandboxID", ""),
             completed_init=frozenset(document.get("completedInitContainers", ())),
             pending_hooks=dict(document.get("pendingPostStartHooks", {})),
             termination=None
             if ending is None
             else Termination(
-                ending["deadlineUnixNano"],
-                ending["removed"],
+                int(ending["deadlineUnixNano"]),
+                bool(ending["removed"]),
                 ending.get("phase", ""),
                 ending.get("reason", ""),
                 ending.get("message", ""),
             ),
         )
-    except (msgspec.ValidationError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _status(document: Mapping[str, Any]) -> PodStatus:
+    """Return the status; one with a broken time would trip whoever reads it. Raises ValueError."""
+    status = msgspec.convert(document.get("status", {}), PodStatus)
+    if status.start_time:
+        timestamp.parse(status.start_time)
+    return status

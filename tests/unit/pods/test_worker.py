@@ -206,6 +206,15 @@ class TestHooks:
             await eventually(lambda: "FailedPostStartHook" in node.reasons())
             await eventually(lambda: "Killing" in node.reasons())
 
+    async def test_a_container_may_end_while_its_hook_runs(self, tmp_path: Path) -> None:
+        fake = a_fake(a=Program(runs_for=5))
+        fake.on_exec = lambda _config, _command: Exec(takes=10)
+        async with a_node(tmp_path, fake) as node:
+            hooked = a_container("a", lifecycle={"postStart": HOOK})
+            node.add(a_pod(hooked, a_container("b"), restartPolicy="OnFailure"))
+            await eventually(lambda: fake.running() == ["b"])
+            assert node.worker().crashes == 0
+
     async def test_a_pending_hook_survives_a_crash_of_the_agent(self, tmp_path: Path) -> None:
         fake = a_fake()
         fake.on_exec = lambda _config, _command: Exec(takes=5)
