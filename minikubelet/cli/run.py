@@ -40,6 +40,8 @@ def command(arguments: tuple[str, ...]) -> None:
         sys.exit(_WRONGLY_CALLED)
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
+    # structlog takes rich, where it is, for tracebacks: 14 MiB that the agent would never use.
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: importing it fails
     import anyio  # noqa: PLC0415  # faults and help don't wait for the agent to load
 
     from minikubelet.agent import run_agent  # noqa: PLC0415

@@ -217,6 +217,8 @@ class Worker:
         view = await kit.cache.newer_than(self.uid, state.last_action)
         if not self.admitted and not self._check_admission(is_running=bool(view.running)):
             return
+        # Whatever the pod gets on the node from here on, a restart must find whose it is.
+        await self._save()
         if self._past_deadline():
             return
         outcome = await sync_pod(kit, state, view)

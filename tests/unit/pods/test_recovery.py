@@ -83,6 +83,19 @@ async def test_a_crash_while_a_pod_starts(call: str, when: str, tmp_path: Path) 
         assert fake.script.count("ExecSync") in (1, 2)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("call", ["RunPodSandbox:1", "CreateContainer:1", "StartContainer:1"])
+async def test_a_crash_while_a_pod_starts_that_vanishes_meanwhile(
+    call: str, when: str, tmp_path: Path
+) -> None:
+    fake = a_fake()
+    await crash_at(f"{when}:{call}", tmp_path, fake, removing=False)
+    async with a_node(tmp_path, fake, desired=()) as node:
+        await eventually(lambda: not node.registry.workers and not fake.sandboxes)
+        left = [path for path in tmp_path.rglob("*") if "uid-1" in path.name]
+        assert left == []
+
+
 @pytest.mark.parametrize("wanted", [True, False], ids=["put back", "gone"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("call", ENDS)
