@@ -198,6 +198,7 @@ class Worker:
         match self.stage:
             case Stage.WAITING:
                 if self.ending:
+                    await self._kit.memories.forget(self.uid)
                     self.stage = Stage.FINISHED
             case Stage.SYNCING if self.ending:
                 await self._begin_termination()

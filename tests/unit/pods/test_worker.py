@@ -358,6 +358,23 @@ class TestReplacement:
             assert documents == {"uid-4"}
             assert fake.script.count("RunPodSandbox") == 2
 
+    async def test_nothing_stays_of_an_edit_that_never_started(self, tmp_path: Path) -> None:
+        fake = a_fake(a=Program(term_takes=5))
+        async with a_node(tmp_path, fake) as node:
+            node.add(an_edit(1))
+            node.add(a_pod(a_container("b"), name="other", uid="other"))
+            await eventually(lambda: set(fake.running()) == {"a", "b"})
+            node.registry.remove("uid-1")
+            node.add(an_edit(2))
+            node.registry.remove("other")  # its end wakes whoever isn't admitted
+            await eventually(lambda: node.registry.worker("other") is None)
+            node.registry.remove("uid-2")
+            node.add(an_edit(3))
+            await eventually(lambda: [w.uid for w in node.registry.workers] == ["uid-3"])
+            await eventually(lambda: fake.running() == ["a"])
+            documents = {path.stem for path in (tmp_path / "minikubelet" / "pods").iterdir()}
+            assert documents == {"uid-3"}
+
     async def test_B10_removed_and_put_back_runs_again(self, tmp_path: Path) -> None:
         fake = a_fake(a=Program(term_takes=3))
         async with a_node(tmp_path, fake) as node:
