@@ -68,7 +68,7 @@ class Monitor:
                     self._streams.pop(0)
                     continue
                 except (CRIError, OSError) as error:
-                    problem = str(error)
+                    problem = _down(error)
                 if not self.problem:
                     pause = RECONNECT_FIRST
                 self._set_problem(problem)
@@ -101,7 +101,7 @@ class Monitor:
                     async for event in events:
                         await self._handle(event, group)
                 except CRIError as error:
-                    problem = str(error)
+                    problem = _down(error)
                 inner.cancel_scope.cancel()
         return problem
 
@@ -158,6 +158,10 @@ class Monitor:
         if problem != self.problem:
             self.problem = problem
             self._on_health()
+
+
+def _down(error: Exception) -> str:
+    return f"container runtime is down: {error}"
 
 
 def _disagrees(view: PodRuntimeStatus, container_id: str, kind: EventKind) -> bool:

@@ -32,6 +32,7 @@ from minikubelet.pods.state import PodState
 from minikubelet.volumes.errors import VolumeError
 
 CONFLICTS_BEFORE_NEXT_COUNT = 3
+RUN_CONTAINER_ERROR = "RunContainerError"
 
 _log = structlog.get_logger("pods")
 
@@ -165,9 +166,9 @@ async def _start(kit: Kit, state: PodState, container: Container, container_id: 
         await kit.runtime.start_container(container_id)
     except NotFound as error:
         state.pending_hooks.pop(container_id, None)
-        raise _failed(kit, state, container, "RunContainerError", str(error)) from error
+        raise _failed(kit, state, container, RUN_CONTAINER_ERROR, str(error)) from error
     except CRIError as error:
-        raise _failed(kit, state, container, "RunContainerError", str(error)) from error
+        raise _failed(kit, state, container, RUN_CONTAINER_ERROR, str(error)) from error
     finally:
         state.acted(kit)
     kit.events.emit(state.ref(container), NORMAL, "Started", "Container started")

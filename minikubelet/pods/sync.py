@@ -7,7 +7,7 @@ checks and pulls run ahead of their container. Nothing here decides: `lifecycle.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 from structlog.contextvars import bound_contextvars
@@ -19,7 +19,7 @@ from minikubelet.images.manager import ImagesAhead
 from minikubelet.lifecycle import crashloop
 from minikubelet.lifecycle.actions import PodActions, compute
 from minikubelet.lifecycle.phase import FINAL
-from minikubelet.lifecycle.runtime import PodRuntimeStatus
+from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.observe.events import NORMAL, WARNING
 from minikubelet.pods.cgroups import ensure_cgroup
 from minikubelet.pods.kill import kill_container, kill_pod
@@ -30,7 +30,12 @@ from minikubelet.pods.sandbox import (
     current_sandbox,
     sandbox_config,
 )
-from minikubelet.pods.start import StartProblem, run_post_start, start_container
+from minikubelet.pods.start import (
+    RUN_CONTAINER_ERROR,
+    StartProblem,
+    run_post_start,
+    start_container,
+)
 from minikubelet.pods.state import PodState
 from minikubelet.volumes.errors import VolumeError
 
@@ -65,8 +70,8 @@ async def sync_pod(kit: Kit, state: PodState, view: PodRuntimeStatus) -> Outcome
         outcome = await _carry_out(kit, state, view, actions)
     finally:
         state.update_status(kit)
-    if earliest is not None and not outcome.error:
-        return Outcome(min(outcome.again_in, earliest), outcome.terminal)
+    if earliest is not None:
+        return replace(outcome, again_in=min(outcome.again_in, earliest))
     return outcome
 
 
@@ -257,7 +262,19 @@ async def _start_all(
     state.progress.clear()
     if errors:
         delay = CONFLICT_DELAY if state.conflicts else ERROR_DELAY
+        if await _any_died(kit, state):
+            delay = 0  # it counts as a restart: the next look sets the CrashLoopBackOff
         return Outcome(_jittered(kit, delay), error="; ".join(errors))
     # A started sidecar, or a hook that has ended, lets the next one go without any event.
     more = any(c.is_sidecar for c in _containers(state, actions.init)) or actions.hooks
     return Outcome(0 if more else _jittered(kit, kit.limits.sync_frequency))
+
+
+async def _any_died(kit: Kit, state: PodState) -> bool:
+    """Tell whether the runtime shows a container dead whose start failed; no event tells of it."""
+    failed = [name for name, why in state.reasons.items() if why.reason == RUN_CONTAINER_ERROR]
+    if not failed:
+        return False
+    view = await kit.cache.newer_than(state.uid, state.last_action)
+    records = (view.newest(name) for name in failed)
+    return any(record is not None and record.state is State.EXITED for record in records)

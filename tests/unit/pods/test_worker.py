@@ -143,6 +143,23 @@ class TestRestarts:
             assert waiting is not None
             assert waiting.reason == "CrashLoopBackOff"
 
+    async def test_a_failed_start_waits_for_its_back_off_and_nothing_else(
+        self, tmp_path: Path
+    ) -> None:
+        fake = a_fake()
+
+        def refuse(config: m.ContainerConfig) -> Program | None:
+            if config.metadata.name == "a":
+                raise CRIError("StartContainer", "Unknown", "no such file")
+            return None
+
+        fake.on_start = refuse
+        bad_image = a_container("b", image="none:1", imagePullPolicy="Never")
+        async with a_node(tmp_path, fake, limits=Limits(max_restart_delay=1)) as node:
+            node.add(a_pod(a_container("a"), bad_image))
+            await anyio.sleep(10)
+            assert 8 <= fake.script.count("StartContainer") <= 12
+
     async def test_B32_exited_containers_of_an_earlier_run_are_restarted_by_policy(
         self, tmp_path: Path
     ) -> None:
@@ -272,6 +289,23 @@ class TestEnd:
             assert node.volumes.torn_down == ["uid-1"]
             assert list((tmp_path / "minikubelet" / "pods").iterdir()) == []
             assert not (tmp_path / "pods" / "uid-1").exists()
+
+    async def test_a_sandbox_that_died_is_stopped_once_and_removed(self, tmp_path: Path) -> None:
+        fake = a_fake()
+        async with a_node(tmp_path, fake) as node:
+            node.add(a_pod(a_container("a")))
+            await eventually(lambda: fake.running() == ["a"])
+            for number in range(1, 5):
+                fake.stop_sandbox(next(s for s in fake.sandboxes.values() if s.ready))
+                await eventually(lambda: fake.running() == [])
+                await eventually(lambda: fake.running() == ["a"])
+                # Only a stop gives back its address and its host ports.
+                assert fake.script.count("StopPodSandbox") == number
+            await anyio.sleep(120)
+            assert fake.script.count("StopPodSandbox") == 4
+            # The last container of the sandbox before is kept, and its sandbox with it.
+            assert [s.config.metadata.attempt for s in fake.sandboxes.values()] == [3, 4]
+            assert len(fake.containers) == 2
 
     async def test_B68_one_stop_of_the_sandbox(self, tmp_path: Path) -> None:
         fake = a_fake()
