@@ -120,13 +120,16 @@ async def _pre_stop(
 async def kill_pod(
     kit: Kit, state: PodState, view: PodRuntimeStatus, *, grace: float | None = None
 ) -> None:
-    """Stop all running containers, then every sandbox that is up. Raises CRIError."""
+    """Stop all running containers, then every sandbox. Raises CRIError.
+
+    Also one that has died by itself: only a stop takes its address and its host ports back.
+    """
     order = _Order(state.pod, view.running)
     async with anyio.create_task_group() as group:
         for record in view.running:
             group.start_soon(_kill_one, kit, state, record, grace, order)
     for sandbox in view.sandboxes:
-        if not sandbox.ready:
+        if not sandbox.ready and sandbox.id in state.stopped_sandboxes:
             continue
         try:
             await kit.runtime.stop_pod_sandbox(sandbox.id)
@@ -134,6 +137,7 @@ async def kill_pod(
             pass
         finally:
             state.acted(kit)
+        state.stopped_sandboxes.add(sandbox.id)
 
 
 async def _kill_one(

@@ -66,6 +66,8 @@ class PodState:
     """Reason and message of what the pod as a whole waits for."""
     pre_stopped: set[str] = field(default_factory=set)
     """Ids of containers whose preStop hook was begun: it isn't run twice."""
+    stopped_sandboxes: set[str] = field(default_factory=set)
+    """Ids of sandboxes whose network is known to be gone."""
     removed_for_restart: dict[str, ContainerStatus] = field(default_factory=dict)
     """Statuses of containers whose record RestartAllContainers took away, until the next start."""
     termination: Termination | None = None

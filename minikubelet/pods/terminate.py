@@ -72,7 +72,11 @@ async def _remove_strays(kit: Kit, state: PodState) -> None:
 
 
 async def trim_dead(kit: Kit, state: PodState, view: PodRuntimeStatus) -> None:
-    """Remove all but the newest dead container of each name (facts: maxPerPodContainer 1)."""
+    """Remove what a living pod has outgrown.
+
+    All but the newest dead container of each name (facts: maxPerPodContainer 1), and older
+    sandboxes that are down and hold no container any more.
+    """
     seen: set[str] = set()
     for record in view.containers:
         if record in view.running or record.finished_at == 0:
@@ -81,3 +85,8 @@ async def trim_dead(kit: Kit, state: PodState, view: PodRuntimeStatus) -> None:
             await kit.runtime.remove_container(record.id)
             state.acted(kit)
         seen.add(record.name)
+    held = {record.sandbox_id for record in view.containers}
+    for sandbox in view.sandboxes[1:]:
+        if not sandbox.ready and sandbox.id not in held:
+            await kit.runtime.remove_pod_sandbox(sandbox.id)
+            state.acted(kit)
