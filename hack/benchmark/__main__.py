@@ -26,8 +26,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kubelet", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--versions", default="", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="one short round, nothing idle")
-    parser.add_argument("--rounds", type=int, help="4, with --quick 1")
-    parser.add_argument("--repeats", type=int, help="single pods of a kind a round: 3, 2")
+    parser.add_argument("--rounds", type=int, help="6, with --quick 1")
+    parser.add_argument("--repeats", type=int, help="single pods of a kind a round (2)")
     parser.add_argument("--case", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--pods", type=int, help="this many at once instead of 30 and 110")
     parser.add_argument("--write", type=Path, help="put the table between the document's markers")
@@ -39,8 +39,8 @@ class Plan:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         quick: bool = arguments.quick
-        self.rounds: int = arguments.rounds or (1 if quick else 4)
-        self.repeats: int = arguments.repeats or (2 if quick else 3)
+        self.rounds: int = arguments.rounds or (1 if quick else 6)
+        self.repeats: int = arguments.repeats or 2
         self.idle = not quick
         self.counts: tuple[int, ...] = (arguments.pods,) if arguments.pods else _MANY
         if quick and not arguments.pods:
@@ -63,10 +63,9 @@ class Plan:
         """Measure."""
         for number in range(self.rounds):
             say(f"round {number + 1} of {self.rounds}")
-            if any(self.wants(case) for case in cases.FEW):
-                self._each(contestants, lambda who: sessions.few(who, self.repeats))
             # What takes minutes and differs little: in the last round and every second before.
             slow = (self.rounds - 1 - number) % 2 == 0
+            self._few(contestants, sessions, gone=slow and self.wants(cases.GONE))
             for count in self.counts:
                 case = cases.many(count)
                 idle = slow and self.idle and count == self.counts[0]
@@ -74,6 +73,10 @@ class Plan:
                 often = self.wants(case.running) or self.wants(case.memory)
                 if idle or (often and (slow or count == self.counts[0])):
                     self._many(contestants, sessions, count, idle=idle)
+
+    def _few(self, contestants: list[Contestant], sessions: Sessions, *, gone: bool) -> None:
+        if any(self.wants(case) for case in cases.FEW):
+            self._each(contestants, lambda who: sessions.few(who, self.repeats, gone=gone))
 
     def _many(
         self, contestants: list[Contestant], sessions: Sessions, count: int, *, idle: bool

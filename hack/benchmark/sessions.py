@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from benchmark import cases
+from benchmark.calm import wait_for_calm
 from benchmark.cases import Case, Many
 from benchmark.contestants import Contestant
 from benchmark.manifests import pod
 from benchmark.observe import Observer
-from benchmark.room import say
+from benchmark.room import BenchError, say
 from benchmark.usage import Meter
 
-_SETTLE_SECONDS = 3.0
+_SETTLE_SECONDS = 2.0
 _OLD_SECONDS = 10.0
 """A pod that has run so long isn't "just started" for the kubelet: its cache has seen it."""
 _YOUNG_SECONDS = 0.1
@@ -72,12 +73,12 @@ class Sessions:
             contestant.add(["warm"])
             self._observer.running_at(["warm"], _POD_SECONDS)
 
-    def few(self, contestant: Contestant, repeats: int) -> None:
-        """Measure pods one by one."""
+    def few(self, contestant: Contestant, repeats: int, *, gone: bool) -> None:
+        """Measure pods one by one; `gone`: also wait for their removal, a minute for the kubelet."""
         olds = [f"old{number}" for number in range(repeats)]
         with self._running(contestant):
             started = time.monotonic()
-            if self._wants(cases.START, cases.STOPPED, cases.YOUNG, cases.GONE):
+            if self._wants(cases.START, cases.STOPPED, cases.GONE):
                 for name in olds:
                     self._start(contestant, name, cases.START)
             if self._wants(cases.INITS):
@@ -88,13 +89,14 @@ class Sessions:
                     self._young(contestant, f"young{number}")
             if self._wants(cases.STOPPED, cases.GONE):
                 time.sleep(max(0.0, started + _OLD_SECONDS - time.monotonic()))
-                self._remove(contestant, olds)
+                self._remove(contestant, olds, gone=gone)
 
     def _wants(self, *some: Case) -> bool:
         return any(self._wanted(case) for case in some)
 
     def _start(self, contestant: Contestant, name: str, case: Case, inits: int = 0) -> None:
         contestant.prepare([pod(name, inits=inits)])
+        wait_for_calm()
         asked = contestant.add([name])
         seen = self._observer.running_at([name], _POD_SECONDS)
         self._samples.add(case, contestant.name, seen - asked)
@@ -103,6 +105,7 @@ class Sessions:
 
     def _young(self, contestant: Contestant, name: str) -> None:
         contestant.prepare([pod(name)])
+        wait_for_calm()
         contestant.add([name])
         self._observer.running_at([name], _POD_SECONDS)
         # Its process must have come as far as to handle TERM.
@@ -112,21 +115,23 @@ class Sessions:
         self._samples.add(cases.YOUNG, contestant.name, seen - asked)
         time.sleep(_SETTLE_SECONDS)
 
-    def _remove(self, contestant: Contestant, names: list[str]) -> None:
+    def _remove(self, contestant: Contestant, names: list[str], *, gone: bool) -> None:
         asked: dict[str, float] = {}
-        gone: dict[str, float] = {}
+        seen_gone: dict[str, float] = {}
         for name in names:
+            wait_for_calm()
             asked[name] = contestant.remove(name)
             seen = self._observer.stopped_at(name, _POD_SECONDS)
             self._samples.add(cases.STOPPED, contestant.name, seen - asked[name])
             # Who is quick is seen at once; for a minute of waiting one wait serves all pods.
-            gone |= self._observer.gone_at([name], _SETTLE_SECONDS)
-        if self._wanted(cases.GONE):
-            gone |= self._observer.gone_at(
-                [name for name in names if name not in gone], _GONE_SECONDS
-            )
+            seen_gone |= self._observer.gone_at([name], _SETTLE_SECONDS)
+        if gone:
+            left = [name for name in names if name not in seen_gone]
+            seen_gone |= self._observer.gone_at(left, _GONE_SECONDS)
             for name in names:
-                self._samples.add(cases.GONE, contestant.name, gone[name] - asked[name])
+                if name not in seen_gone:
+                    raise BenchError(f"pod {name} isn't gone after {_GONE_SECONDS:.0f} s")
+                self._samples.add(cases.GONE, contestant.name, seen_gone[name] - asked[name])
 
     def many(self, contestant: Contestant, pods: int, *, idle: bool) -> None:
         """Measure pods that are all asked for at once."""
@@ -134,6 +139,7 @@ class Sessions:
         names = [f"many{number}" for number in range(pods)]
         with self._running(contestant):
             contestant.prepare([pod(name) for name in names])
+            wait_for_calm()
             asked = contestant.add(names)
             seen = self._observer.running_at(names, _POD_SECONDS + pods)
             self._samples.add(case.running, contestant.name, seen - asked)
