@@ -27,7 +27,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--versions", default="", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="one short round, nothing idle")
     parser.add_argument("--rounds", type=int, help="6, with --quick 1")
-    parser.add_argument("--repeats", type=int, help="single pods of a kind a round (2)")
+    parser.add_argument("--repeats", type=int, default=2, help="single pods of a kind a round (2)")
     parser.add_argument("--case", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--pods", type=int, help="this many at once instead of 30 and 110")
     parser.add_argument("--write", type=Path, help="put the table between the document's markers")
@@ -40,7 +40,7 @@ class Plan:
     def __init__(self, arguments: argparse.Namespace) -> None:
         quick: bool = arguments.quick
         self.rounds: int = arguments.rounds or (1 if quick else 6)
-        self.repeats: int = arguments.repeats or 2
+        self.repeats: int = arguments.repeats
         self.idle = not quick
         self.counts: tuple[int, ...] = (arguments.pods,) if arguments.pods else _MANY
         if quick and not arguments.pods:

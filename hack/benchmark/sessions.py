@@ -74,7 +74,7 @@ class Sessions:
             self._observer.running_at(["warm"], _POD_SECONDS)
 
     def few(self, contestant: Contestant, repeats: int, *, gone: bool) -> None:
-        """Measure pods one by one; `gone`: also wait for their removal, a minute for the kubelet."""
+        """Measure pods one by one; `gone`: wait for their removal, too (a kubelet: a minute)."""
         olds = [f"old{number}" for number in range(repeats)]
         with self._running(contestant):
             started = time.monotonic()
