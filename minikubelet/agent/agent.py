@@ -60,6 +60,8 @@ STATE_FOLDER = "minikubelet"
 SOCKET_NAME = "minikubelet.sock"
 SWEEP_SECONDS = 300.0
 FIRST_SETS_SECONDS = 2.0
+SILENT_SECONDS = 5.0
+"""A look at a pod takes milliseconds: after so long something is wrong."""
 FIRST_ANSWER_PAUSES = (0.1, 0.2, 0.5, 1.0)
 
 _log = structlog.get_logger("agent")
@@ -232,7 +234,13 @@ class Agent:
             self._registry.wake_all()
 
     def _problems(self) -> Sequence[str]:
-        return [problem for problem in (self._monitor.problem, self._starting) if problem]
+        return [problem for problem in (self._runtime_problem(), self._starting) if problem]
+
+    def _runtime_problem(self) -> str:
+        silent = self._cache.unanswered()
+        if not self._monitor.problem and silent > SILENT_SECONDS:
+            return f"container runtime has not answered for {silent:.0f} s"
+        return self._monitor.problem
 
     def _callables(self) -> Callables:
         return Callables(
@@ -241,7 +249,7 @@ class Agent:
             manifests=lambda: manifest_list(
                 self._sources,
                 self._syncloop.conflicts if self._syncloop is not None else (),
-                self._monitor.problem,
+                self._runtime_problem(),
             ),
             container_logs=self._container_logs,
         )

@@ -36,6 +36,7 @@ class PodCache:
         self._owners: dict[str, str] = {}
         self._locks: dict[str, anyio.Lock] = {}
         self._dirty: set[str] = set()
+        self._asking: dict[object, float] = {}
 
     def get(self, uid: str) -> PodRuntimeStatus:
         """Return the last view; empty for an unknown pod."""
@@ -52,6 +53,11 @@ class PodCache:
     def learn(self, container_id: str, uid: str) -> None:
         """Note whose container was just made, so that its first event needs no look-up."""
         self._owners[container_id] = uid
+
+    def unanswered(self) -> float:
+        """Return for how many seconds the runtime has owed an answer; 0 when it owes none."""
+        oldest = min(self._asking.values(), default=None)
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
     def mark_dirty(self, uid: str) -> None:
         """Note that something happened: the next reader asks the runtime."""
@@ -121,6 +127,14 @@ class PodCache:
 
     async def _ask(self, uid: str) -> PodRuntimeStatus:
         began = self._clock.monotonic()
+        asking = object()
+        self._asking[asking] = began
+        try:
+            return await self._view(uid, began)
+        finally:
+            del self._asking[asking]
+
+    async def _view(self, uid: str, began: float) -> PodRuntimeStatus:
         selector = {POD_UID: uid}
         sandboxes = await self._runtime.list_pod_sandbox(label_selector=selector)
         containers = await self._runtime.list_containers(label_selector=selector)

@@ -139,3 +139,16 @@ async def test_readers_at_the_same_time_share_one_look() -> None:
         for _ in range(10):
             group.start_soon(cache.newer_than, "u", moment)
     assert fake.script.count("ListContainers") == 1
+
+
+async def test_a_look_without_an_answer_can_be_seen() -> None:
+    fake = FakeRuntime()
+    fake.script.inject("ListPodSandbox", 40.0)
+    cache = PodCache(fake, Clock(), no_message)
+    async with anyio.create_task_group() as group:
+        assert cache.unanswered() == 0
+        group.start_soon(cache.refresh, "u")
+        await anyio.sleep(30)
+        assert cache.unanswered() == pytest.approx(30)
+        await anyio.sleep(20)
+        assert cache.unanswered() == 0
