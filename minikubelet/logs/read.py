@@ -65,11 +65,16 @@ class _Form:
 
 
 class _LogFile:
-    """An open log file, read by whole lines."""
+    """An open log file, read by whole lines.
 
-    def __init__(self, path: str) -> None:
+    Unless it `grows`, its end is where it is now: a reader that is slower than the container
+    writes would never come to another.
+    """
+
+    def __init__(self, path: str, *, grows: bool = True) -> None:
         self._path = path
         self._file = Path(path).open("rb", buffering=0)  # noqa: SIM115  closed by close()
+        self._end = None if grows else os.fstat(self._file.fileno()).st_size
         self._rest = b""
 
     def close(self) -> None:
@@ -96,7 +101,8 @@ class _LogFile:
     def read_lines(self) -> list[bytes]:
         """Return the next whole lines, empty when there is no more now."""
         while True:
-            block = self._file.read(CHUNK)
+            left = CHUNK if self._end is None else max(0, self._end - self._file.tell())
+            block = self._file.read(min(CHUNK, left))
             if not block:
                 return []
             *lines, self._rest = (self._rest + block).split(b"\n")
@@ -140,7 +146,7 @@ class _Log:
             if options.follow:
                 self._inotify = INotify(nonblocking=True)
                 self._inotify.add_watch(str(Path(path).parent), _CHANGES)
-            self._file = _LogFile(path)
+            self._file = _LogFile(path, grows=options.follow)
             if options.tail_lines is not None:
                 self._file.seek_tail(options.tail_lines)
         except BaseException:

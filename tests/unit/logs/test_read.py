@@ -168,3 +168,15 @@ async def test_follow_ends_at_the_byte_limit(log: Path) -> None:
 def test_tail_is_cut_to_its_last_bytes(log: Path) -> None:
     assert read_tail(str(log), 2, 100) == b"ree\nfour\n"
     assert read_tail(str(log), 80, 7) == b"e\nfour\n"
+
+
+async def test_a_log_that_grows_faster_than_it_is_read_has_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(entry("x" * 60) * 2000)
+    size = 0
+    with anyio.fail_after(5):
+        async for piece in read_log(str(path), LogOptions()):
+            size += len(piece)
+            with path.open("ab") as stream:
+                stream.write(entry("y" * 60) * 2000)
+    assert size == 2000 * 61
