@@ -39,7 +39,9 @@ async def says(agent: Agent, pod: str, version: str) -> bool:
 
 
 async def wait_says(agent: Agent, pod: str, version: str) -> None:
-    await agent.wait_until(f"{pod} runs as version {version}", lambda: says(agent, pod, version))
+    # By an event: the relist comes too late for this.
+    text = f"{pod} runs as version {version}"
+    await agent.wait_until(text, lambda: says(agent, pod, version), 15)
 
 
 async def instances(agent: Agent, pod: str) -> list[str]:
@@ -94,15 +96,16 @@ async def test_B03_editors_and_half_written_files(agent: Agent) -> None:
     await wait_says(agent, "web", "1")
     before = await instances(agent, "web")
     path = agent.manifests / "web.yaml"
-    text = json.dumps(a_pod("web", "2"))
     with path.open("w") as file:
-        file.write(text[: len(text) // 2])
+        file.write(json.dumps(a_pod("web", "2")))  # could be all of it, but more comes
         file.flush()
-        await anyio.sleep(1)  # long enough to notice an agent that reads halves
+        agent.write("other.yaml", a_pod("other"))  # has the agent look at the folder
+        await wait_says(agent, "other", "1")
         assert await instances(agent, "web") == before
         assert await agent.running("web") == ["main"]
-        file.write(text[len(text) // 2 :])
+        file.write(f"\n---\n{json.dumps(a_pod('more'))}")
     await wait_says(agent, "web", "2")
+    await wait_says(agent, "more", "1")
     # As vim: a swap file, the new text beside the old one, a backup, and a rename over it.
     swap = agent.manifests / ".web.yaml.swp"
     swap.write_text(json.dumps(a_pod("web", "swap")))
