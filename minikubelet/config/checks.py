@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from minikubelet.api.problems import Problem, at_key, invalid, unsupported
 from minikubelet.api.quantity import parse as parse_quantity
@@ -93,6 +94,7 @@ def check(document: Mapping[str, Any]) -> Iterator[Problem]:
             yield unsupported(path, value, choices)
     yield from _addresses(document)
     yield from _endpoints(document)
+    yield from _places(document)
     yield from _reserved(document)
     yield from _pulls(document)
     yield from _log_folder(document)
@@ -142,11 +144,29 @@ def is_ip(text: str) -> bool:
 
 def _endpoints(document: Mapping[str, Any]) -> Iterator[Problem]:
     for path in ("containerRuntimeEndpoint", "imageServiceEndpoint"):
-        text = document.get(path)
-        if text and not unix_endpoint(text).startswith("unix:///"):
+        text = document.get(path) or ""
+        if not text and path == "imageServiceEndpoint":
+            continue
+        if not unix_endpoint(text).startswith("unix:///"):
             yield invalid(
                 path, text, "must be a unix socket, as unix:///run/containerd/containerd.sock"
             )
+
+
+def _places(document: Mapping[str, Any]) -> Iterator[Problem]:
+    url = document.get("staticPodURL")
+    try:
+        parts = urlsplit(url or "")
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if url and not usable:
+        # Not shown: it may carry a password.
+        text = "Invalid value: must be a URL, as https://host/pods.yaml"
+        yield Problem("staticPodURL", text)
+    group = document.get("cgroupRoot") or ""
+    if ".." in group.split("/"):
+        yield invalid("cgroupRoot", group, "must not contain '..'")
 
 
 def _reserved(document: Mapping[str, Any]) -> Iterator[Problem]:

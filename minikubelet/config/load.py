@@ -67,6 +67,8 @@ def load_parsed(parsed: Parsed) -> Config:
     if not reading.faults:
         reading.faults += [_told(problem) for problem in check(document)]
         reading.faults += check_node_name(node_name)
+        if not flags["root-dir"]:
+            reading.faults.append("--root-dir: must name a folder")
         reading.faults += [
             f"--node-ip: {part!r} is no IP address"
             for part in flags["node-ip"].split(",")

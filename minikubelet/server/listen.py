@@ -6,6 +6,7 @@ queues the connection), and the newcomer must not take its pods over.
 """
 
 import errno
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -32,13 +33,12 @@ def private_listener(path: Path) -> Iterator[socket.socket]:
             "choose a shorter --root-dir"
         )
     if _is_alive(path):
-        raise CannotListen(
-            f"cannot serve on {path}: another agent runs and serves there; stop it first, or give "
-            "this one a --root-dir of its own"
-        )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as listener:
+        raise CannotListen(_taken(path))
+    with (
+        _only_one(path),
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as listener,
+    ):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
             # A socket file gets its mode from the socket: there is no moment at which others may
             # open it, and no umask that other threads would feel.
@@ -51,6 +51,36 @@ def private_listener(path: Path) -> Iterator[socket.socket]:
             yield listener
         finally:
             _remove(path, inode)
+
+
+def _taken(path: Path) -> str:
+    return (
+        f"cannot serve on {path}: another agent runs and serves there; stop it first, or give "
+        "this one a --root-dir of its own"
+    )
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """Hold the folder's lock; the kernel releases it with the process.
+
+    The socket alone doesn't tell of an agent whose socket was removed, or of one that starts now.
+    """
+    lock = path.with_suffix(".lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+    except OSError as error:
+        raise CannotListen(f"cannot serve on {path}: {lock}: {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise CannotListen(_taken(path)) from None
+    try:
+        yield
+    finally:
+        os.close(fd)
 
 
 def _remove(path: Path, inode: int) -> None:

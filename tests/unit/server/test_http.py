@@ -18,7 +18,7 @@ from minikubelet.server.http import (
     serve_port,
     serve_socket,
 )
-from minikubelet.server.listen import CannotListen
+from minikubelet.server.listen import CannotListen, private_listener
 from tests.unit.server.serving import Log, answer, callables, serving
 
 pytestmark = pytest.mark.anyio
@@ -171,6 +171,18 @@ class TestAnswers:
             began = time.monotonic()
             assert len(await anyio.to_thread.run_sync(lambda: agent.get("/pods")["items"])) == 110
             assert time.monotonic() - began < 1
+
+
+async def test_one_agent_serves_even_when_its_socket_was_removed(tmp_path: Path) -> None:
+    async with serving(tmp_path, callables()) as agent:
+        Path(agent.socket_path).unlink()
+        with (
+            pytest.raises(CannotListen, match="another agent runs"),
+            private_listener(Path(agent.socket_path)),
+        ):
+            pass
+    with private_listener(Path(agent.socket_path)):
+        pass
 
 
 class TestThePort:
