@@ -28,7 +28,7 @@ async def sweep(kit: Kit, known: Collection[str]) -> None:
         _log.info("removing what a pod left behind", uid=uid)
         try:
             await kit.volumes.teardown(uid)
-        except VolumeError as error:
+        except (VolumeError, OSError) as error:
             _log.warning("cannot remove a pod's volumes", uid=uid, error=str(error))
             continue
         folder = Path(kit.node.root_dir, "pods", uid)
@@ -40,7 +40,7 @@ async def sweep(kit: Kit, known: Collection[str]) -> None:
 def _pod_folders(pods: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in pods.iterdir() if entry.is_dir())
-    except FileNotFoundError:
+    except OSError:  # a pod that needs the folder tells what is wrong with it
         return []
 
 

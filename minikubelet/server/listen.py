@@ -69,7 +69,7 @@ def _only_one(path: Path) -> Iterator[None]:
     lock = path.with_suffix(".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+        fd = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
     except OSError as error:
         raise CannotListen(f"cannot serve on {path}: {lock}: {error.strerror}") from error
     try:

@@ -15,6 +15,7 @@ import anyio.to_thread
 import structlog
 
 VERSION = 1
+_UNFINISHED = ".tmp"
 
 
 class StateDirectory:
@@ -55,14 +56,12 @@ class StateDirectory:
     def _write(self, subject: str, name: str, document: Mapping[str, Any]) -> None:
         path = self._path(subject, name)
         make_private(path.parent)
-        temporary = path.with_suffix(".tmp")
         text = json.dumps({"version": VERSION} | dict(document), indent=1, sort_keys=False)
-        temporary.touch(mode=0o600)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.rename(path)
+        write_whole(path, text)
 
     def _read_all(self, subject: str) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
+        remove_unfinished(self._root / subject)
         for path in sorted((self._root / subject).glob("*.json")):
             try:
                 document = checked(json.loads(path.read_text(encoding="utf-8")))
@@ -83,6 +82,26 @@ def make_private(folder: Path) -> None:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.parent.chmod(0o700)
     folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by rename; what can't be finished is taken away. Raises OSError."""
+    temporary = path.with_suffix(_UNFINISHED)
+    try:
+        temporary.touch(mode=0o600)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.rename(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what an agent that was killed while writing has left."""
+    for path in folder.glob(f"*{_UNFINISHED}"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def set_aside(path: Path) -> None:

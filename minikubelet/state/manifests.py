@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minikubelet.state.directory import VERSION, checked, make_private, set_aside
+from minikubelet.state.directory import (
+    VERSION,
+    checked,
+    make_private,
+    remove_unfinished,
+    set_aside,
+    write_whole,
+)
 
 SUBJECT = "manifests"
 
@@ -23,6 +30,7 @@ class ManifestStore:
     def load(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Return everything stored; a broken file counts as nothing."""
         found = {}
+        remove_unfinished(self._folder)
         for path in sorted(self._folder.glob("*.json")):
             try:
                 stored = checked(json.loads(path.read_text(encoding="utf-8")))
@@ -35,11 +43,8 @@ class ManifestStore:
         """Replace what is stored for a path or URL."""
         make_private(self._folder)
         path = self._path(location)
-        temporary = path.with_suffix(".tmp")
-        temporary.touch(mode=0o600)
         content = {"version": VERSION, "location": location, "documents": list(documents)}
-        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        temporary.rename(path)
+        write_whole(path, json.dumps(content, indent=1))
 
     def forget(self, location: str) -> None:
         """Drop a path or URL."""

@@ -92,3 +92,21 @@ async def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     await memories(tmp_path).save(a_memory("uid-1"))
     loaded = await memories(tmp_path).load()
     assert loaded == {"uid-1": a_memory("uid-1")}
+
+
+async def test_nothing_stays_of_a_write_that_failed(tmp_path: Path) -> None:
+    taken = tmp_path / "pods" / "uid-1.json"
+    (taken / "x").mkdir(parents=True)  # no rename replaces a folder that holds something
+    with pytest.raises(OSError, match="directory"):
+        await memories(tmp_path).save(a_memory("uid-1"))
+    assert [path.name for path in taken.parent.iterdir()] == ["uid-1.json"]
+
+
+async def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    await memories(tmp_path).save(a_memory("uid-1"))
+    ManifestStore(tmp_path).save("/m/a.yaml", [{"kind": "Pod"}])
+    for folder in ("pods", "manifests"):
+        (tmp_path / folder / "cut.tmp").write_text("{")
+    await memories(tmp_path).load()
+    ManifestStore(tmp_path).load()
+    assert not list(tmp_path.rglob("*.tmp"))
