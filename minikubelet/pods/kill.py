@@ -6,7 +6,7 @@ and the sidecars behind them. Source: kubelet kuberuntime_container.go killConta
 kuberuntime_termination_order.go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 import anyio
@@ -117,6 +117,35 @@ async def _pre_stop(
         kit.events.emit(state.ref(record.name), WARNING, "FailedPreStopHook", "PreStopHook failed")
 
 
+async def kill_containers(
+    kit: Kit,
+    state: PodState,
+    kills: Iterable[tuple[ContainerRecord, str]],
+    *,
+    grace: float | None = None,
+) -> None:
+    """Stop containers at the same time, each with its message; raise the first CRIError at the end.
+
+    A failure keeps none of the others from its signal.
+    """
+    wanted = list(kills)
+    order = _Order(state.pod, [record for record, _ in wanted])
+    failures: list[CRIError] = []
+
+    async def kill(record: ContainerRecord, message: str) -> None:
+        try:
+            await kill_container(kit, state, record, message, grace=grace, order=order)
+        except CRIError as error:
+            _log.warning("cannot stop a container", container=record.name, error=str(error))
+            failures.append(error)
+
+    async with anyio.create_task_group() as group:
+        for record, message in wanted:
+            group.start_soon(kill, record, message)
+    if failures:
+        raise failures[0]
+
+
 async def kill_pod(
     kit: Kit, state: PodState, view: PodRuntimeStatus, *, grace: float | None = None
 ) -> None:
@@ -124,10 +153,11 @@ async def kill_pod(
 
     Also one that has died by itself: only a stop takes its address and its host ports back.
     """
-    order = _Order(state.pod, view.running)
-    async with anyio.create_task_group() as group:
-        for record in view.running:
-            group.start_soon(_kill_one, kit, state, record, grace, order)
+    try:
+        await kill_containers(kit, state, [(r, "") for r in view.running], grace=grace)
+    except CRIError as error:
+        kit.events.emit(state.ref(), WARNING, "FailedKillPod", f"error killing pod: {error}")
+        raise
     for sandbox in view.sandboxes:
         if not sandbox.ready and sandbox.id in state.stopped_sandboxes:
             continue
@@ -138,14 +168,3 @@ async def kill_pod(
         finally:
             state.acted(kit)
         state.stopped_sandboxes.add(sandbox.id)
-
-
-async def _kill_one(
-    kit: Kit, state: PodState, record: ContainerRecord, grace: float | None, order: _Order
-) -> None:
-    try:
-        await kill_container(kit, state, record, "", grace=grace, order=order)
-    except CRIError as error:
-        # The others still get their signal; the next look shows what runs and it is tried again.
-        _log.warning("cannot stop a container", container=record.name, error=str(error))
-        kit.events.emit(state.ref(), WARNING, "FailedKillPod", f"error killing pod: {error}")

@@ -9,7 +9,6 @@ checks and pulls run ahead of their container. Nothing here decides: `lifecycle.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import anyio
 from structlog.contextvars import bound_contextvars
 
 from minikubelet.api.pod import Container
@@ -22,7 +21,7 @@ from minikubelet.lifecycle.phase import FINAL
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.observe.events import NORMAL, WARNING
 from minikubelet.pods.cgroups import ensure_cgroup
-from minikubelet.pods.kill import kill_container, kill_pod
+from minikubelet.pods.kill import kill_container, kill_containers, kill_pod
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.sandbox import (
     Sandbox,
@@ -153,10 +152,8 @@ async def _make_room(
     """Step 3: end and remove what must not be there any more."""
     if actions.kill_pod:
         await kill_pod(kit, state, view)
-    async with anyio.create_task_group() as group:
-        for kill in actions.kill:
-            record = next(r for r in view.containers if r.id == kill.id)
-            group.start_soon(kill_container, kit, state, record, kill.message)
+    by_id = {record.id: record for record in view.containers}
+    await kill_containers(kit, state, [(by_id[kill.id], kill.message) for kill in actions.kill])
     if actions.reset:
         await _reset(kit, state, view, actions)
     for container_id in actions.prune:

@@ -332,6 +332,20 @@ class TestEnd:
             assert fake.running() == []
             assert node.status().reason == "DeadlineExceeded"
 
+    async def test_a_stop_that_fails_is_tried_again_and_no_crash(self, tmp_path: Path) -> None:
+        fake = a_fake()
+        async with a_node(tmp_path, fake) as node:
+            node.add(a_pod(a_container("a"), a_container("b")))
+            await eventually(lambda: fake.running() == ["a", "b"])
+            fake.script.inject("StopContainer", CRIError("StopContainer", "Unknown", "no"))
+            node.registry.remove("uid-1")
+            worker = node.worker()
+            await eventually(lambda: not fake.sandboxes)
+            assert "FailedKillPod" in node.reasons()
+            assert worker.crashes == 0
+            ends = [c.method for c in fake.script.calls if c.method.startswith("Stop")]
+            assert ends == ["StopContainer", "StopContainer", "StopContainer", "StopPodSandbox"]
+
     async def test_a_shorter_grace_interrupts_the_stop(self, tmp_path: Path) -> None:
         fake = a_fake(a=Program(term_takes=NEVER))
         async with a_node(tmp_path, fake) as node:
