@@ -93,6 +93,9 @@ class PodCache:
             except BaseException:
                 self._dirty.add(uid)
                 raise
+            finally:
+                if not lock.statistics().tasks_waiting:
+                    self._locks.pop(uid, None)
 
     async def relist(self) -> set[str]:
         """Look at everything; return the uids whose states changed. Raises CRIError."""
@@ -117,11 +120,8 @@ class PodCache:
         return changed
 
     def forget(self, uid: str) -> None:
-        """Drop an empty view: the pod is gone."""
-        view = self._views.get(uid)
-        if view is not None and not view.sandboxes and not view.containers:
-            del self._views[uid]
-            self._locks.pop(uid, None)
+        """Drop what is known of a pod that is gone."""
+        if uid not in self._views:
             self._dirty.discard(uid)
             self._owners = {key: owner for key, owner in self._owners.items() if owner != uid}
 
@@ -151,7 +151,10 @@ class PodCache:
             self._owners.pop(gone, None)
         self._owners.update(dict.fromkeys(_ids(sandbox_records, records), uid))
         view = pod_status(uid, sandbox_records, records, began)
-        self._views[uid] = view
+        if sandbox_records or records:
+            self._views[uid] = view
+        else:  # an event may still ask for a pod that is gone for good
+            self._views.pop(uid, None)
         return view
 
     async def _sandbox(self, listed: m.PodSandbox, old: PodRuntimeStatus) -> SandboxRecord | None:

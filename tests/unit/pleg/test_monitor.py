@@ -152,3 +152,17 @@ async def test_a_look_without_an_answer_can_be_seen() -> None:
         assert cache.unanswered() == pytest.approx(30)
         await anyio.sleep(20)
         assert cache.unanswered() == 0
+
+
+async def test_nothing_is_kept_of_a_pod_that_is_gone() -> None:
+    fake = FakeRuntime()
+    await a_container(fake)
+    cache = PodCache(fake, Clock(), no_message)
+    assert (await cache.refresh("u")).containers
+    for sandbox in list(fake.sandboxes):
+        await fake.remove_pod_sandbox(sandbox)
+    assert not (await cache.refresh("u")).sandboxes
+    cache.forget("u")
+    await cache.refresh("u")  # for an event that came late
+    kept = {name: value for name, value in vars(cache).items() if value in ({}, set())}
+    assert {"_views", "_locks", "_owners", "_dirty"} <= kept.keys()
