@@ -6,13 +6,13 @@ from pathlib import Path
 from benchmark.room import say
 
 _LOOK_SECONDS = 1.0
-_BUSY = 0.15
+_BUSY = 0.2
 """The share of all CPUs that may be in use; an agent with a few pods and containerd need less."""
-_MOST_SECONDS = 120.0
+_MOST_SECONDS = 30.0
 
 
 def wait_for_calm() -> None:
-    """Return when the last second was calm, or after two minutes that had none."""
+    """Return when the last second was calm, or after half a minute that had none."""
     started = time.monotonic()
     before = _times()
     while time.monotonic() < started + _MOST_SECONDS:
