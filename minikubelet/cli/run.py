@@ -42,6 +42,9 @@ def command(arguments: tuple[str, ...]) -> None:
         click.echo(f"warning: {warning}", err=True)
     # structlog takes rich, where it is, for tracebacks: 14 MiB that the agent would never use.
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: importing it fails
+    if not sys.stderr.isatty():
+        # structlog loads rich where it can, for coloured traces: 3 MiB that JSON has no use for.
+        sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # Python's "can't be found"
     import anyio  # noqa: PLC0415  # faults and help don't wait for the agent to load
 
     from minikubelet.agent import run_agent  # noqa: PLC0415
