@@ -4,6 +4,7 @@ It polls, as somebody outside has no better way: quickly for one pod, slowly for
 watcher itself uses little. While idle contestants are measured it asks nothing.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ _POD_NAME = "io.kubernetes.pod.name"
 _CONTAINER_NAME = "io.kubernetes.container.name"
 _CALL_SECONDS = 60
 _PURGES_AT_ONCE = 8
+_PURGE_SECONDS = 120.0
 
 
 class Observer:
@@ -80,8 +82,13 @@ class Observer:
 
     def purge(self) -> None:
         """Stop and remove all sandboxes; for contestants that don't, or not now."""
+        deadline = time.monotonic() + _PURGE_SECONDS
         with ThreadPoolExecutor(_PURGES_AT_ONCE) as pool:
-            list(pool.map(self._remove, [each.id for each in self._list_sandboxes()]))
+            # The runtime may still be at what the contestant asked for last, and refuse.
+            while found := [each.id for each in self._list_sandboxes()]:
+                if time.monotonic() > deadline:
+                    raise BenchError(f"cannot remove {len(found)} sandboxes")
+                list(pool.map(self._remove, found))
 
     def _when(
         self, text: str, reached: Callable[[], bool], pods: Collection[str], seconds: float
@@ -121,9 +128,10 @@ class Observer:
 
     def _remove(self, sandbox_id: str) -> None:
         stop = v1.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
-        self._call("StopPodSandbox", stop, v1.StopPodSandboxResponse)
         remove = v1.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
-        self._call("RemovePodSandbox", remove, v1.RemovePodSandboxResponse)
+        with contextlib.suppress(grpc.RpcError):
+            self._call("StopPodSandbox", stop, v1.StopPodSandboxResponse)
+            self._call("RemovePodSandbox", remove, v1.RemovePodSandboxResponse)
 
     def _call(self, method: str, request: Message, reply_type: ReplyType[Reply]) -> Reply:
         made = self._channel.unary_unary(
