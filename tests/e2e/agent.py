@@ -236,6 +236,15 @@ class Agent:
             text += read_log(Path(status.log_path)) if status.log_path else ""
         return text
 
+    async def said(self, pod: str, name: str, lines: int = 1) -> str:
+        """Wait until a container has written some lines; return what it wrote."""
+
+        async def written() -> bool:
+            return (await self.output(pod, name)).count("\n") >= lines
+
+        await self.wait_until(f"{name} of pod {pod} has written {lines} lines", written)
+        return await self.output(pod, name)
+
     async def wait_until(
         self,
         text: str,

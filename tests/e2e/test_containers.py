@@ -120,7 +120,7 @@ async def test_fields_and_resources_as_variables(node: Agent) -> None:
     limits = {"limits": {"cpu": "250m", "memory": "64Mi"}, "requests": {"memory": "32Mi"}}
     names = " ".join(f"{name}=${name}" for name in (*fields, *resources))
     await node.run("fields", a_shell("main", f"echo {names}; {FOREVER}", env=env, resources=limits))
-    said = dict(word.split("=") for word in (await node.output("fields", "main")).split())
+    said = dict(word.split("=") for word in (await node.said("fields", "main")).split())
     pod = (await node.pods())["fields"]
     assert said == {
         "NAME": "fields-shared",
@@ -289,10 +289,10 @@ async def test_a_process_namespace_shared_by_the_pod_s_containers(node: Agent) -
     containers = [a_shell(name, show) for name in ("a", "b")]
     await node.run("sharedpid", *containers, shareProcessNamespace=True)
     await node.run("ownpid", *containers)
-    pids = [await node.output("sharedpid", name) for name in ("a", "b")]
+    pids = [await node.said("sharedpid", name, 2) for name in ("a", "b")]
     assert pids[0] == pids[1]
     assert pids[0].endswith("\npause\n")
-    own = [await node.output("ownpid", name) for name in ("a", "b")]
+    own = [await node.said("ownpid", name, 2) for name in ("a", "b")]
     assert own[0] != own[1]
 
 
@@ -304,7 +304,7 @@ async def test_standard_input_and_terminals(node: Agent) -> None:
         a_shell("stdin", f"{{ cat; echo end of input; }} & {FOREVER}", stdin=True),
     )
     await node.wait_until("plain input ends", lambda: plain_ended(node))
-    assert (await node.output("terminal", "tty")).strip() == "terminal"
+    assert (await node.said("terminal", "tty")).strip() == "terminal"
     assert await node.output("terminal", "plain") == "none\nend of input\n"
 
 

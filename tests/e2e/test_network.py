@@ -125,7 +125,7 @@ async def test_B51_the_hosts_file_is_written_once_a_sandbox(node: Agent) -> None
     head, aliased = "# Kubernetes-managed hosts file.", "192.0.2.7\tseven\tseven.example.org"
 
     async def twice() -> bool:
-        return (await node.output("hosts", "main")).count(head) == 2
+        return (await node.output("hosts", "main")).count("192.0.2.8 eight\n") == 2
 
     await node.wait_until("main has started twice", twice)
     for text in (await node.output("hosts", "main")).split(head)[1:]:

@@ -55,7 +55,7 @@ async def test_B48_a_memory_volume_is_a_tmpfs_of_its_size_limit(node: Agent) -> 
         a_shell("main", show, volumeMounts=[mounted("v")]),
         volumes=[{"name": "v", "emptyDir": memory}],
     )
-    assert await node.output("memory", "main") == "tmpfs 8192\n"
+    assert await node.said("memory", "main") == "tmpfs 8192\n"
     pods = str(node.root / "pods")
     assert list(mounts.mounts_below(pods)) != []
     node.remove("memory.yaml")
