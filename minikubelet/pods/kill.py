@@ -147,7 +147,12 @@ async def kill_containers(
 
 
 async def kill_pod(
-    kit: Kit, state: PodState, view: PodRuntimeStatus, *, grace: float | None = None
+    kit: Kit,
+    state: PodState,
+    view: PodRuntimeStatus,
+    *,
+    grace: float | None = None,
+    stop_sandboxes: bool = True,
 ) -> None:
     """Stop all running containers, then every sandbox. Raises CRIError.
 
@@ -158,7 +163,7 @@ async def kill_pod(
     except CRIError as error:
         kit.events.emit(state.ref(), WARNING, "FailedKillPod", f"error killing pod: {error}")
         raise
-    for sandbox in view.sandboxes:
+    for sandbox in view.sandboxes if stop_sandboxes else ():
         if not sandbox.ready and sandbox.id in state.stopped_sandboxes:
             continue
         try:

@@ -19,20 +19,27 @@ from minikubelet.pods.state import PodState
 _log = structlog.get_logger("pods")
 
 
-async def terminate_pod(kit: Kit, state: PodState, view: PodRuntimeStatus, deadline: float) -> bool:
+async def terminate_pod(
+    kit: Kit, state: PodState, view: PodRuntimeStatus, deadline: float, *, removed: bool
+) -> bool:
     """Stop everything by `deadline` (monotonic seconds); return whether nothing runs any more.
 
-    Raises CRIError.
+    The sandbox of a pod that nobody wants is removed without a stop before: each of the two calls
+    makes the runtime tear the network down, and once is enough. Raises CRIError.
     """
     state.update_status(kit)
     grace = max(0.0, deadline - kit.clock.monotonic())
-    await kill_pod(kit, state, view, grace=grace)
+    await kill_pod(kit, state, view, grace=grace, stop_sandboxes=not removed)
     after = await kit.cache.newer_than(state.uid, state.last_action)
-    if after.running or any(sandbox.ready for sandbox in after.sandboxes):
+    if after.running:
         _log.info("containers still run after the kill", uid=state.uid)
         return False
     state.is_terminal = True
     state.update_status(kit)
+    if removed:
+        await _remove_sandboxes(kit, state, after)
+    elif any(sandbox.ready for sandbox in after.sandboxes):
+        return False
     kit.timeline.mark(state.uid, "stopped")
     return True
 
@@ -46,6 +53,16 @@ async def clean_up(kit: Kit, state: PodState) -> None:
 async def remove_pod(kit: Kit, state: PodState) -> None:
     """Remove every trace of a pod that is no longer wanted. Raises CRIError."""
     view = await kit.cache.newer_than(state.uid, state.last_action)
+    await _remove_sandboxes(kit, state, view)
+    await _remove_strays(kit, state)
+    await remove_pod_files(kit.node, state.pod)
+    await kit.memories.forget(state.uid)
+    kit.images.forget(state.uid)
+    kit.cache.forget(state.uid)
+    kit.timeline.mark(state.uid, "removed")
+
+
+async def _remove_sandboxes(kit: Kit, state: PodState, view: PodRuntimeStatus) -> None:
     for sandbox in view.sandboxes:
         try:
             await kit.runtime.remove_pod_sandbox(sandbox.id)
@@ -53,12 +70,6 @@ async def remove_pod(kit: Kit, state: PodState) -> None:
             pass
         finally:
             state.acted(kit)
-    await _remove_strays(kit, state)
-    await remove_pod_files(kit.node, state.pod)
-    await kit.memories.forget(state.uid)
-    kit.images.forget(state.uid)
-    kit.cache.forget(state.uid)
-    kit.timeline.mark(state.uid, "removed")
 
 
 async def _remove_strays(kit: Kit, state: PodState) -> None:

@@ -292,7 +292,7 @@ class Worker:
         assert self._deadline is not None  # noqa: S101  ending says so
         kit, state = self._kit, self.state
         view = await kit.cache.newer_than(self.uid, state.last_action)
-        if await terminate_pod(kit, state, view, self._deadline):
+        if await terminate_pod(kit, state, view, self._deadline, removed=self._removed):
             self.stage = Stage.TERMINATED
             self.wake()
         else:

@@ -16,7 +16,7 @@ STARTS = (
     *(f"{call}:{number}" for call in ("CreateContainer", "StartContainer") for number in (1, 2, 3)),
     "ExecSync:1",
 )
-ENDS = ("StopContainer:1", "StopContainer:2", "StopPodSandbox:1", "RemovePodSandbox:1")
+ENDS = ("StopContainer:1", "StopContainer:2", "RemovePodSandbox:1")
 HOOK = {"exec": {"command": ["/bin/sh", "-c", "echo hook >> /seen/hook"]}}
 
 

@@ -23,7 +23,7 @@ STARTS = (
     "ContainerStatus:1",
     "ExecSync:1",
 )
-ENDS = ("StopContainer:1", "StopContainer:2", "StopPodSandbox:1", "RemovePodSandbox:1")
+ENDS = ("StopContainer:1", "StopContainer:2", "RemovePodSandbox:1")
 
 
 def the_pod() -> Pod:
