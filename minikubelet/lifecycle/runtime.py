@@ -27,6 +27,9 @@ class ContainerRecord:
     name: str
     state: State
     sandbox_id: str = ""
+    start_cancelled: bool = False
+    """Its start was cut off with the caller, so it never ran: as good as created, but it can't be
+    started any more and must be made anew, with the same count."""
     attempt: int = 0
     created_at: int = 0
     started_at: int = 0

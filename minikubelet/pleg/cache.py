@@ -172,7 +172,7 @@ class PodCache:
     ) -> ContainerRecord | None:
         state = STATES.get(listed.state, State.UNKNOWN)
         for known in old.containers:
-            if known.id == listed.id and known.state is state:
+            if known.id == listed.id and (known.state is state or known.start_cancelled):
                 return known
         try:
             status = await self._runtime.container_status(listed.id)

@@ -173,7 +173,8 @@ def _disagrees(view: PodRuntimeStatus, container_id: str, kind: EventKind) -> bo
         EventKind.STARTED: (State.CREATED,),
         EventKind.STOPPED: (State.CREATED, State.RUNNING),
     }.get(kind, ())
-    if any(r.id == container_id and r.state in over for r in view.containers):
+    containers = (r for r in view.containers if not r.start_cancelled)
+    if any(r.id == container_id and r.state in over for r in containers):
         return True
     stopped = kind is EventKind.STOPPED
     return stopped and any(s.id == container_id and s.ready for s in view.sandboxes)

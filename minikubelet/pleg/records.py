@@ -31,11 +31,13 @@ def container_record(
     termination_message: str,
 ) -> ContainerRecord:
     """Join a container's list entry and its status."""
+    cancelled = _start_was_cancelled(status)
     user = status.user.linux if status.HasField("user") and status.user.HasField("linux") else None
     return ContainerRecord(
         id=listed.id,
         name=listed.metadata.name,
-        state=STATES.get(status.state, State.UNKNOWN),
+        state=State.CREATED if cancelled else STATES.get(status.state, State.UNKNOWN),
+        start_cancelled=cancelled,
         sandbox_id=listed.pod_sandbox_id,
         attempt=listed.metadata.attempt,
         created_at=status.created_at,
@@ -63,6 +65,15 @@ def container_record(
         },
         termination_message=termination_message,
     )
+
+
+def _start_was_cancelled(status: m.ContainerStatus) -> bool:
+    """Tell a start that ended with its caller (an agent killed in the middle) from one that failed.
+
+    containerd gives the call up with the connection and leaves the container exited with 128.
+    """
+    never_ran = status.state == m.CONTAINER_EXITED and not status.started_at
+    return never_ran and status.reason == "StartError" and "context canceled" in status.message
 
 
 def sandbox_record(listed: m.PodSandbox, status: m.PodSandboxStatus) -> SandboxRecord:

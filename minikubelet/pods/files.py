@@ -65,7 +65,9 @@ def _prepare(
 ) -> ContainerFiles:
     logs = Path(pod_log_directory(pod, node), container.name)
     # The runtime may have lost its records, the log files still tell how often it was started.
-    count = newest.restart_count + 1 if newest is not None else _next_log(logs)
+    count = _next_log(logs) if newest is None else newest.restart_count + 1
+    if newest is not None and newest.start_cancelled:
+        count = newest.restart_count
     count += extra_count
     logs.mkdir(mode=0o755, parents=True, exist_ok=True)
     return ContainerFiles(

@@ -75,6 +75,7 @@ def _is_startable(newest: ContainerRecord | None, container: Container, sandbox:
     return (
         newest is not None
         and newest.state is State.CREATED
+        and not newest.start_cancelled
         and newest.sandbox_id == sandbox.id
         and newest.hash == container_hash(container)
     )
@@ -97,6 +98,9 @@ async def _create(
     except ImageProblem as problem:
         raise _failed(kit, state, container, problem.reason, problem.message) from problem
     kit.timeline.mark(state.uid, "creating", container.name)
+    newest = view.newest(container.name)
+    if newest is not None and newest.start_cancelled:
+        await _clear_the_name(kit, state, container, newest)
     try:
         config, files = await _config(kit, state, container, view, sandbox, image)
     except (ConfigProblem, VolumeError, OSError) as error:
@@ -114,6 +118,19 @@ async def _create(
     kit.cache.learn(container_id, state.uid)
     kit.events.emit(state.ref(container), NORMAL, "Created", "Container created")
     return container_id, files.log_path
+
+
+async def _clear_the_name(
+    kit: Kit, state: PodState, container: Container, record: ContainerRecord
+) -> None:
+    """Remove a container that was never run: the next one has its count, and so its name."""
+    try:
+        await kit.runtime.remove_container(record.id)
+    except CRIError as error:
+        reason = "CreateContainerError"
+        raise _failed(kit, state, container, reason, str(error)) from error
+    finally:
+        state.acted(kit)
 
 
 async def _config(

@@ -28,6 +28,9 @@ from minikubelet.observe.events import PodRef
 from minikubelet.pods.kit import Kit
 from minikubelet.state.pods import PodMemory, Termination
 
+MAX_PAUSE = 10.0
+"""Seconds between tries of a start that fails, at most."""
+
 _log = structlog.get_logger("pods")
 
 
@@ -54,6 +57,8 @@ class PodState:
     pending_hooks: dict[str, str] = field(default_factory=dict)
     completed_init: set[str] = field(default_factory=set)
     sandbox_id: str = ""
+    start_failures: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By container name: failed starts in a row, and when (monotonic seconds) the next is due."""
     sandbox_failures: int = 0
     sandbox_not_before: float = float("-inf")
     """After a failure (monotonic seconds): the runtime's events must not hasten the next try."""
@@ -194,6 +199,16 @@ class PodState:
     def fail(self, name: str, reason: str, message: str) -> None:
         """Note why a container isn't started."""
         self.reasons[name] = Reason(reason, message)
+
+    def start_failed(self, name: str, now: float) -> None:
+        """Note a failed start: the runtime's own events about it must not hasten the next try."""
+        failures, _ = self.start_failures.get(name, (0, 0.0))
+        self.start_failures[name] = (failures + 1, now + min(MAX_PAUSE, 2.0**failures))
+
+    def pause(self, name: str, now: float) -> float:
+        """Return for how many seconds a container that failed to start must still wait."""
+        _, due = self.start_failures.get(name, (0, now))
+        return max(0.0, due - now)
 
     def wait_for(self, names: Iterable[str], text: str, now: float) -> None:
         """Note what containers wait for; an unchanged text keeps its start."""

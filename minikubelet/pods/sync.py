@@ -87,13 +87,18 @@ def _jittered(kit: Kit, delay: float) -> float:
 def _hold_back(
     kit: Kit, state: PodState, view: PodRuntimeStatus, actions: PodActions
 ) -> tuple[PodActions, float | None]:
-    """Take out the starts that are in CrashLoopBackOff; return seconds to the first that is due."""
+    """Take out the starts that must wait; return seconds to the first that is due."""
     now = kit.clock.monotonic()
     held: dict[str, float] = {}
     if not actions.create_sandbox:
         for container in _containers(state, (*actions.init, *actions.regular)):
             loop = crashloop.crash_loop(state.backoff, state.pod, container, view, now)
             if loop is None:
+                newest = view.newest(container.name)
+                is_dead = newest is not None and newest.state is State.EXITED
+                # A dead one has its back-off, which has just passed.
+                if not is_dead and (pause := state.pause(container.name, now)):
+                    held[container.name] = pause
                 continue
             held[container.name] = loop.until - now
             state.fail(container.name, "CrashLoopBackOff", loop.message)
@@ -246,6 +251,7 @@ async def _start_all(
                     await start_container(kit, state, container, view, sandbox, ahead)
         except StartProblem as problem:
             state.fail(container.name, problem.reason, problem.message)
+            state.start_failed(container.name, kit.clock.monotonic())
             errors.append(f"{problem.reason}: {problem.message}")
             if problem.conflict:
                 state.conflicts[container.name] = state.conflicts.get(container.name, 0) + 1
@@ -253,6 +259,7 @@ async def _start_all(
                 break
         else:
             state.reasons.pop(container.name, None)
+            state.start_failures.pop(container.name, None)
             state.conflicts.pop(container.name, None)
         state.progress.clear()
         state.update_status(kit)

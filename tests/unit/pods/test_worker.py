@@ -160,6 +160,40 @@ class TestRestarts:
             await anyio.sleep(10)
             assert 8 <= fake.script.count("StartContainer") <= 12
 
+    async def test_a_start_cut_off_with_the_agent_counts_as_none(self, tmp_path: Path) -> None:
+        fake = a_fake()
+        cuts = [CRIError("StartContainer", "Canceled", "failed to start: context canceled")]
+
+        def cut_once(_config: m.ContainerConfig) -> Program | None:
+            if cuts:
+                raise cuts.pop()
+            return None
+
+        fake.on_start = cut_once
+        async with a_node(tmp_path, fake) as node:
+            node.add(a_pod(a_container("a"), restartPolicy="Never"))
+            await eventually(lambda: fake.running() == ["a"], 15)
+            await eventually(lambda: node.status().phase == "Running")
+            assert node.status().container_statuses[0].restart_count == 0
+            assert len(fake.named("a")) == 1
+
+    async def test_a_start_that_is_always_cut_off_is_not_tried_in_a_loop(
+        self, tmp_path: Path
+    ) -> None:
+        fake = a_fake()
+
+        def cut(_config: m.ContainerConfig) -> Program | None:
+            raise CRIError("StartContainer", "Canceled", "failed to start: context canceled")
+
+        fake.on_start = cut
+        async with a_node(tmp_path, fake) as node:
+            node.add(a_pod(a_container("a")))
+            await anyio.sleep(60)
+            assert fake.script.count("StartContainer") <= 10
+            waiting = node.status().container_statuses[0].state.waiting
+            assert waiting is not None
+            assert waiting.reason == "RunContainerError"
+
     async def test_B32_exited_containers_of_an_earlier_run_are_restarted_by_policy(
         self, tmp_path: Path
     ) -> None:
