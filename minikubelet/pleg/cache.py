@@ -14,7 +14,14 @@ from minikubelet.cri.errors import NotFound
 from minikubelet.cri.services import RuntimeService
 from minikubelet.host.clock import Clock
 from minikubelet.lifecycle.runtime import ContainerRecord, PodRuntimeStatus, SandboxRecord, State
-from minikubelet.pleg.records import POD_UID, STATES, container_record, pod_status, sandbox_record
+from minikubelet.pleg.records import (
+    POD_UID,
+    STATES,
+    container_record,
+    pod_status,
+    pod_uid,
+    sandbox_record,
+)
 
 NANOSECONDS = 1_000_000_000
 
@@ -66,10 +73,10 @@ class PodCache:
     async def find_owner(self, container_id: str) -> str:
         """Ask the runtime whose container or sandbox this is; empty when it doesn't know."""
         for listed in await self._runtime.list_containers(id=container_id):
-            self.learn(container_id, listed.labels.get(POD_UID, ""))
+            self.learn(container_id, pod_uid(listed.labels))
         if not self.owner(container_id):
             for sandbox in await self._runtime.list_pod_sandbox(id=container_id):
-                self.learn(container_id, sandbox.metadata.uid)
+                self.learn(container_id, pod_uid(sandbox.labels))
         return self.owner(container_id)
 
     async def newer_than(self, uid: str, moment: float) -> PodRuntimeStatus:
@@ -105,10 +112,10 @@ class PodCache:
         seen: dict[str, set[tuple[str, object]]] = {}
         for sandbox in sandboxes:
             ready = sandbox.state == m.SANDBOX_READY
-            seen.setdefault(sandbox.metadata.uid, set()).add((sandbox.id, ready))
+            seen.setdefault(pod_uid(sandbox.labels), set()).add((sandbox.id, ready))
         for container in containers:
             state = STATES.get(container.state, State.UNKNOWN)
-            seen.setdefault(container.labels.get(POD_UID, ""), set()).add((container.id, state))
+            seen.setdefault(pod_uid(container.labels), set()).add((container.id, state))
         seen.pop("", None)
         changed = {
             uid

@@ -23,6 +23,15 @@ STATES = {
 }
 
 
+def pod_uid(labels: Mapping[str, str]) -> str:
+    """Return whose object this is; empty for one that no kubelet made: it is left alone.
+
+    A uid names folders, so one that is no plain name can't be a kubelet's.
+    """
+    uid = labels.get(POD_UID, "")
+    return "" if "/" in uid or uid in (".", "..") else uid
+
+
 def container_record(
     listed: m.Container,
     status: m.ContainerStatus,

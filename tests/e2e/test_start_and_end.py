@@ -1,5 +1,7 @@
 """From a manifest file to processes and back, on real containerds."""
 
+import json
+
 import pytest
 
 from tests.e2e.agent import Agent, a_manifest, a_shell
@@ -62,6 +64,14 @@ async def test_a_restart_of_the_agent_changes_nothing(agent: Agent) -> None:
         return bool((await agent.pods())["web"]["status"]["phase"] == "Running")
 
     await agent.wait_until("the status says so", is_running)
+
+    def is_remembered() -> bool:
+        (document,) = (agent.root / "minikubelet" / "pods").glob("*.json")
+        conditions = json.loads(document.read_text())["status"].get("conditions", [])
+        return bool(conditions) and all(c["status"] == "True" for c in conditions)
+
+    # Killed sooner, it would see the pod become ready a second time.
+    await agent.wait_until("the agent has written it down", is_remembered)
     before = (await agent.containers("web"))[0].id, (await agent.pods())["web"]
     agent.kill()
     await agent.start()

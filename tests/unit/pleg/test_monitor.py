@@ -166,3 +166,18 @@ async def test_nothing_is_kept_of_a_pod_that_is_gone() -> None:
     await cache.refresh("u")  # for an event that came late
     kept = {name: value for name, value in vars(cache).items() if value in ({}, set())}
     assert {"_views", "_locks", "_owners", "_dirty"} <= kept.keys()
+
+
+@pytest.mark.parametrize(
+    "labels", [{}, {"io.kubernetes.pod.uid": "../x"}], ids=["without labels", "no plain uid"]
+)
+async def test_what_no_kubelet_made_is_left_alone(labels: dict[str, str]) -> None:
+    fake = FakeRuntime()
+    config = m.PodSandboxConfig(
+        metadata=m.PodSandboxMetadata(name="p", namespace="n", uid="../x"), labels=labels
+    )
+    sandbox = await fake.run_pod_sandbox(config)
+    cache = PodCache(fake, Clock(), no_message)
+    assert await cache.relist() == set()
+    assert cache.uids() == set()
+    assert await cache.find_owner(sandbox) == ""
