@@ -105,8 +105,9 @@ def _measure(arguments: argparse.Namespace) -> str:
     plan.run(contestants, sessions)
     observer.close()
     rounds = f"{plan.rounds} rounds with up to {plan.repeats} pods of a kind"
+    restless = f"{sessions.restless} of {sessions.taken}"
     wanted = [case for case in plan.cases if plan.wants(case)]
-    text = report.circumstances(arguments.versions, rounds)
+    text = report.circumstances(arguments.versions, rounds, restless)
     return f"{report.table(wanted, samples.of)}\n\n{text}"
 
 

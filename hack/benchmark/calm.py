@@ -11,8 +11,8 @@ _BUSY = 0.2
 _MOST_SECONDS = 30.0
 
 
-def wait_for_calm() -> None:
-    """Return when the last second was calm, or after half a minute that had none."""
+def wait_for_calm() -> bool:
+    """Return True when the last second was calm, False after half a minute that had none."""
     started = time.monotonic()
     before = _times()
     while time.monotonic() < started + _MOST_SECONDS:
@@ -20,9 +20,10 @@ def wait_for_calm() -> None:
         now = _times()
         idle, whole = now[0] - before[0], now[1] - before[1]
         if idle >= whole * (1 - _BUSY):
-            return
+            return True
         before = now
     say("  the machine does other things, too: the next figure will be high")
+    return False
 
 
 def _times() -> tuple[int, int]:

@@ -54,12 +54,13 @@ def _limit(case: Case, limit: float | None) -> str:
     return f"{_number(limit)} {case.unit}{rule}"
 
 
-def circumstances(versions: str, rounds: str) -> str:
+def circumstances(versions: str, rounds: str, restless: str) -> str:
     """Return the sentence below the table that says how it came about."""
     return (
         f"Medians (least-most) of {rounds}, {time.strftime('%Y-%m-%d')}: {versions}; "
         f"Python {platform.python_version()}, Linux {platform.release()}, {os.cpu_count()} CPUs, "
-        f"load {os.getloadavg()[2]:.1f} at the end. All on the same containerd in turn, with "
+        f"load {os.getloadavg()[2]:.1f} at the end, {restless} samples taken while the machine did "
+        "other things. All on the same containerd in turn, with "
         "default settings. Running, stopped and gone are what another process sees through CRI. "
         "CPU counts all processes of the agent, or containerd with its shims and their helpers. "
         "The limit is the named share of the kubelet's figure or "

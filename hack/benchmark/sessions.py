@@ -55,6 +55,13 @@ class Sessions:
         self._runtime = runtime
         self._samples = samples
         self._wanted = wanted
+        self.taken = 0
+        self.restless = 0
+        """Of the samples taken, those that the machine gave no calm second before."""
+
+    def _wait_for_calm(self) -> None:
+        self.taken += 1
+        self.restless += not wait_for_calm()
 
     @contextmanager
     def _running(self, contestant: Contestant) -> Iterator[None]:
@@ -96,7 +103,7 @@ class Sessions:
 
     def _start(self, contestant: Contestant, name: str, case: Case, inits: int = 0) -> None:
         contestant.prepare([pod(name, inits=inits)])
-        wait_for_calm()
+        self._wait_for_calm()
         asked = contestant.add([name])
         seen = self._observer.running_at([name], _POD_SECONDS)
         self._samples.add(case, contestant.name, seen - asked)
@@ -105,7 +112,7 @@ class Sessions:
 
     def _young(self, contestant: Contestant, name: str) -> None:
         contestant.prepare([pod(name)])
-        wait_for_calm()
+        self._wait_for_calm()
         contestant.add([name])
         self._observer.running_at([name], _POD_SECONDS)
         # Its process must have come as far as to handle TERM.
@@ -119,7 +126,7 @@ class Sessions:
         asked: dict[str, float] = {}
         seen_gone: dict[str, float] = {}
         for name in names:
-            wait_for_calm()
+            self._wait_for_calm()
             asked[name] = contestant.remove(name)
             seen = self._observer.stopped_at(name, _POD_SECONDS)
             self._samples.add(cases.STOPPED, contestant.name, seen - asked[name])
@@ -139,7 +146,7 @@ class Sessions:
         names = [f"many{number}" for number in range(pods)]
         with self._running(contestant):
             contestant.prepare([pod(name) for name in names])
-            wait_for_calm()
+            self._wait_for_calm()
             asked = contestant.add(names)
             seen = self._observer.running_at(names, _POD_SECONDS + pods)
             self._samples.add(case.running, contestant.name, seen - asked)
