@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 from anyio.to_thread import run_sync
 
+from minikubelet.sources.decode import get_ready
 from minikubelet.sources.folder import Look, Request, look
 from minikubelet.sources.reporting import Reporter
 from minikubelet.sources.reports import LastGood, ManifestReport, RawDocument
@@ -108,6 +109,7 @@ class FileSource:
         )
 
     def _load(self) -> dict[str, Sequence[RawDocument]]:
+        get_ready()
         try:
             return dict(self._store.load())
         except OSError as error:
