@@ -11,10 +11,11 @@ async def ensure_cgroup(kit: Kit, pod: Pod) -> None:
     """Make and set the pod's cgroup. Raises OSError."""
     if not kit.node.cgroups_per_qos:
         return
-    if qos_class(pod) == BEST_EFFORT:
+    parent = qos_cgroups(kit.node)[BEST_EFFORT]
+    if qos_class(pod) == BEST_EFFORT and parent not in kit.ready_cgroups:
         # Together they get what nobody else wants (cm/qos_container_manager_linux.go).
-        parent = qos_cgroups(kit.node)[BEST_EFFORT]
         await kit.cgroups.ensure(parent, CgroupResources(cpu_shares=MIN_SHARES))
+        kit.ready_cgroups.add(parent)
     await kit.cgroups.ensure(pod_cgroup(pod, kit.node), pod_cgroup_resources(pod, kit.node))
 
 

@@ -95,3 +95,5 @@ class Kit:
     """A number in [0, 1): spreads retries."""
     network_problem: Callable[[], Awaitable[str]]
     """Says why the runtime's network isn't ready; empty when it is."""
+    ready_cgroups: set[str] = field(default_factory=set)
+    """QoS cgroups that were set up since the start."""
