@@ -58,7 +58,8 @@ def _split_domain(image: str) -> tuple[str, str]:
     is_domain = "." in first or ":" in first or first == "localhost" or first != first.lower()
     if slash and is_domain:
         return first, rest
-    return "docker.io", image if slash else f"library/{image}"
+    # Which registry a short name means is the runtime's business: here it only has to match.
+    return "short.name", image if slash else f"library/{image}"
 
 
 def _check_digest(digest: str) -> None:
