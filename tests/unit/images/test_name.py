@@ -14,7 +14,7 @@ DIGEST = "sha256:" + "a" * 64
         (f"busybox:1@{DIGEST}", f"busybox:1@{DIGEST}"),
         ("localhost:5000/a", "localhost:5000/a:latest"),
         ("localhost:5000", "localhost:5000"),
-        ("registry.k8s.io/a/b_c/d--e:v1.2", "registry.k8s.io/a/b_c/d--e:v1.2"),
+        ("registry.example.test/a/b_c/d--e:v1.2", "registry.example.test/a/b_c/d--e:v1.2"),
         ("[::1]:5000/a", "[::1]:5000/a:latest"),
         ("Example.com/a", "Example.com/a:latest"),
     ],
