@@ -13,11 +13,6 @@ from tests.leftovers import Mark
 _NUMBERS = itertools.count(1)
 _FAILED = pytest.StashKey[bool]()
 
-ON_ONE_RUNTIME = pytest.mark.parametrize(
-    "containerd", ["2"], indirect=True, scope="session", ids=["containerd-2"]
-)
-"""For what can't depend on the runtime's version."""
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(

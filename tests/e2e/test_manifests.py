@@ -16,9 +16,8 @@ import pytest
 
 from minikubelet.cri import messages as m
 from tests.e2e.agent import FOREVER, Agent, a_manifest, a_shell, read_log
-from tests.e2e.conftest import ON_ONE_RUNTIME
 
-pytestmark = [pytest.mark.anyio, ON_ONE_RUNTIME]
+pytestmark = pytest.mark.anyio
 
 FAST = {"fileCheckFrequency": "1s", "httpCheckFrequency": "100ms"}
 
