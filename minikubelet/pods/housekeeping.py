@@ -22,7 +22,7 @@ _log = structlog.get_logger("housekeeping")
 async def sweep(kit: Kit, known: Collection[str]) -> None:
     """Remove folders and cgroups of pods that are neither known nor in the runtime."""
     alive = {*known, *kit.cache.uids()}
-    for uid in await anyio.to_thread.run_sync(_pod_folders, Path(kit.node.root_dir, "pods")):
+    for uid in await kit.volumes.stale_pods():
         if uid in alive:
             continue
         _log.info("removing what a pod left behind", uid=uid)
@@ -35,13 +35,6 @@ async def sweep(kit: Kit, known: Collection[str]) -> None:
         await anyio.to_thread.run_sync(shutil.rmtree, folder, True)  # noqa: FBT003  ignore_errors
     if kit.node.cgroups_per_qos:
         await _sweep_cgroups(kit, alive)
-
-
-def _pod_folders(pods: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in pods.iterdir() if entry.is_dir())
-    except OSError:  # a pod that needs the folder tells what is wrong with it
-        return []
 
 
 async def _sweep_cgroups(kit: Kit, alive: Collection[str]) -> None:

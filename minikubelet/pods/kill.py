@@ -22,7 +22,6 @@ from minikubelet.pods.kit import Kit
 from minikubelet.pods.state import PodState
 
 MIN_STOP_SECONDS = 2
-DEFAULT_GRACE = 30
 MAX_GRACE = 2**31 - 1
 """Runtimes count a stop's time in nanoseconds of 64 bits: more seconds would end at once there."""
 

@@ -36,6 +36,9 @@ class Volumes(Protocol):
     async def teardown(self, uid: str) -> None:
         """Unmount and remove all of a pod's volumes. Raises volumes.VolumeError."""
 
+    async def stale_pods(self) -> list[str]:
+        """Return the uids that have a folder on disk."""
+
 
 class PodCgroups(Protocol):
     """The cgroups that the agent itself makes."""

@@ -169,7 +169,7 @@ class VolumeManager:
     def _uids(self) -> list[str]:
         try:
             return sorted(entry.name for entry in os.scandir(self._pods) if entry.is_dir())
-        except FileNotFoundError:
+        except OSError:  # a pod that needs the folder tells what is wrong with it
             return []
 
 

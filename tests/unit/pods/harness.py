@@ -37,12 +37,14 @@ from minikubelet.pods.worker import Worker
 from minikubelet.state.directory import StateDirectory
 from minikubelet.state.pods import PodMemories
 from minikubelet.volumes.errors import VolumeError
+from minikubelet.volumes.manager import VolumeManager
 
 
 @dataclass
 class PlainVolumes:
     """Volumes that are only names; `problem` makes them fail."""
 
+    pods: Path
     problem: str = ""
     torn_down: list[str] = field(default_factory=list)
 
@@ -62,6 +64,9 @@ class PlainVolumes:
 
     async def teardown(self, uid: str) -> None:
         self.torn_down.append(uid)
+
+    async def stale_pods(self) -> list[str]:
+        return await VolumeManager(str(self.pods.parent)).stale_pods()
 
 
 @dataclass
@@ -180,7 +185,7 @@ def a_kit(  # noqa: PLR0913  each by name
         execs=Execs(runtime),
         cache=PodCache(runtime, clock, _no_message),
         images=ImageManager(images, journal, clock, ImageSettings()),
-        volumes=PlainVolumes(),
+        volumes=PlainVolumes(tmp_path / "pods"),
         cgroups=PlainCgroups(),
         hooks=NoHTTP(),
         events=journal,
