@@ -39,6 +39,13 @@ async def test_an_empty_dir_is_shared_and_outlives_a_container_s_restart(node: A
         a_shell("other", f"while ! test -s /v/starts; do sleep 0.1; done; {FOREVER}", **volume),
         volumes=[{"name": "v", "emptyDir": {}}],
     )
+
+    async def started_again() -> bool:
+        counts = (await node.status("emptydir"))["containerStatuses"]
+        return {each["name"]: each["restartCount"] for each in counts} == {"main": 1, "other": 0}
+
+    # The first instance may still be running, and the pod ready, when the pod is first looked at.
+    await node.wait_until("main was started again", started_again)
     assert await node.exec("emptydir", "other", "cat /v/starts; stat -c %a /v") == "x\nx\n777\n"
     folder = node.root / "pods" / (await node.pods())["emptydir"]["metadata"]["uid"]
     assert (folder / "volumes" / "kubernetes.io~empty-dir" / "v" / "starts").exists()
