@@ -1,12 +1,17 @@
 """What the apiserver answers instead of a document, by HTTP status.
 
-APIError ┬ Unavailable       no answer: refused, reset, timed out; trying again may help
-         ├ BadRequest 400 ┬ Unauthorized 401 ┬ Forbidden 403 ┬ NotFound 404
-         ├ Conflict 409 ─ AlreadyExists (reason AlreadyExists)
-         ├ Gone 410          the resource version is too old: list again
-         ├ Invalid 422       the object is refused: the same request is refused again
-         ├ TooManyRequests 429
-         └ ServerError 5xx
+APIError
+├ Unavailable         no answer: refused, reset, timed out; trying again may help
+├ BadRequest          400
+├ Unauthorized        401: the credential isn't valid
+├ Forbidden           403
+├ NotFound            404
+├ Conflict            409: another version, or a precondition that isn't met
+│ └ AlreadyExists     409 with that reason
+├ Gone                410: the resource version is too old, list again
+├ Invalid             422: the object is refused; the same request is refused again
+├ TooManyRequests     429
+└ ServerError         5xx
 """
 
 from typing import Any
