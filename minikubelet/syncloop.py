@@ -11,7 +11,7 @@ import structlog
 
 from minikubelet.api.timestamp import rfc3339_nano
 from minikubelet.pods.registry import Registry
-from minikubelet.sources.merge import MergeState, NameConflict, merge, sources_ready
+from minikubelet.sources.merge import MergeState, NameConflict, adopted, merge, sources_ready
 from minikubelet.sources.updates import Op, PodUpdate, SourceSet
 
 _log = structlog.get_logger("syncloop")
@@ -42,6 +42,14 @@ class SyncLoop:
         for update in updates:
             self._apply(update)
         self._sweep()
+
+    def adopt(self, source: str) -> None:
+        """Care for what a silent source had wanted, until it speaks."""
+        if source in self._state.seen:
+            return
+        records = self._registry.adopt(source)
+        self._state = adopted(self._state, source, records)
+        _log.warning("a pod source is silent, its pods go on", source=source, pods=len(records))
 
     def runtime_changed(self, uid: str) -> None:
         """Take the news that the runtime's view of a pod changed."""

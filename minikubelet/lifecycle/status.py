@@ -105,6 +105,21 @@ def generate(
     return replace(status, conditions=_conditions(pod, runtime, earlier, status, now))
 
 
+def rejected_status(
+    pod: Pod, earlier: PodStatus, verdict: Verdict, qos_class: str, now: str
+) -> PodStatus:
+    """Return the status of a pod that was refused for good (kubelet.go rejectPod)."""
+    return PodStatus(
+        phase=verdict.phase,
+        reason=verdict.reason,
+        message=verdict.message,
+        qos_class=qos_class,
+        start_time=earlier.start_time or now,
+        observed_generation=max(pod.metadata.generation, earlier.observed_generation),
+        conditions=tuple(c for c in pod.status.conditions if c.type not in conditions.OWNED),
+    )
+
+
 def _overall(
     computed: str, pod: Pod, runtime: PodRuntimeStatus, earlier: PodStatus, situation: Situation
 ) -> tuple[str, str, str]:

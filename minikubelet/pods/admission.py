@@ -31,6 +31,7 @@ _SAFE_SYSCTLS = {
 }
 """Namespaced and harmless, with the kernel version that made them so (sysctl/safe_sysctls.go)."""
 
+NODE_PORTS = "NodePorts"
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
@@ -40,6 +41,8 @@ class Rejection:
 
     reason: str
     message: str
+    passing: bool = False
+    """True when only pods that are about to end are in the way."""
 
 
 def admit(pod: Pod, others: Sequence[Pod], node: NodeContext, limits: Limits) -> Rejection | None:
@@ -145,7 +148,7 @@ def _host_ports(pod: Pod, others: Sequence[Pod]) -> Rejection | None:
             same = (protocol, number) == (other_protocol, other_number)
             if same and (ip == other_ip or "0.0.0.0" in (ip, other_ip)):
                 return Rejection(
-                    "NodePorts",
+                    NODE_PORTS,
                     "Predicate NodePorts failed: node(s) didn't have free ports for the "
                     "requested pod ports",
                 )

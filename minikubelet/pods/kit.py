@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from minikubelet.api.pod import Container, HTTPGetAction, Pod
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
 from minikubelet.criconfig.context import MountedVolume, NodeContext
@@ -62,6 +64,32 @@ class Hooks(Protocol):
         """Make a hook's request. Raises OSError with the transport error's text."""
 
 
+class Statuses(Protocol):
+    """Tells the apiserver; on a node without one nobody listens. No call blocks."""
+
+    def tell(self, record: PodRecord, status: PodStatus, *, static: bool) -> None:
+        """Take a pod's newest status, or news of its object."""
+
+    def finished(self, record: PodRecord) -> None:
+        """Say that of a pod nothing is left on the node but what is remembered."""
+
+    def forget(self, uid: str) -> None:
+        """Drop a pod that has no object any more."""
+
+
+class NobodyListens:
+    """The statuses of a node without an apiserver: each is computed when somebody asks."""
+
+    def tell(self, record: PodRecord, status: PodStatus, *, static: bool) -> None:
+        """Do nothing."""
+
+    def finished(self, record: PodRecord) -> None:
+        """Do nothing."""
+
+    def forget(self, uid: str) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What admission and restarts go by."""
@@ -98,5 +126,6 @@ class Kit:
     """A number in [0, 1): spreads retries."""
     network_problem: Callable[[], Awaitable[str]]
     """Says why the runtime's network isn't ready; empty when it is."""
+    statuses: Statuses = field(default_factory=NobodyListens)
     ready_cgroups: set[str] = field(default_factory=set)
     """QoS cgroups that were set up since the start."""

@@ -10,6 +10,7 @@ import msgspec
 from minikubelet.api.meta import ObjectMeta
 from minikubelet.api.pod import Container, Lifecycle, Pod, PodSpec
 from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
 from minikubelet.api.timestamp import NANOSECONDS, parse
 from minikubelet.criconfig.labels import read_annotations
 from minikubelet.lifecycle.runtime import PodRuntimeStatus
@@ -21,16 +22,21 @@ from minikubelet.state.pods import PodMemory
 
 def restore(kit: Kit, state: PodState, memory: PodMemory) -> None:
     """Fill in what a fresh worker can't know."""
-    state.status = memory.status
+    take_status(kit, state, memory.status)
     state.sandbox_id = memory.sandbox_id
     state.completed_init = set(memory.completed_init)
     state.pending_hooks = dict(memory.pending_hooks)
     ending = memory.termination
     if ending is not None and ending.phase:
         state.verdict = Verdict(ending.phase, ending.reason, ending.message)
-    if memory.status.start_time:
+
+
+def take_status(kit: Kit, state: PodState, status: PodStatus) -> None:
+    """Go on from a status told earlier: counts, times and the deadline continue."""
+    state.status = status
+    if status.start_time:
         # The wall clock is read once; from here on only durations count.
-        ago = (kit.clock.wall_ns() - parse(memory.status.start_time)) / NANOSECONDS
+        ago = (kit.clock.wall_ns() - parse(status.start_time)) / NANOSECONDS
         state.started_mono = kit.clock.monotonic() - max(0.0, ago)
 
 

@@ -7,6 +7,7 @@ Source: kubelet pod_workers.go (allowPodStart), kubelet_pods.go (HandlePodCleanu
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import structlog
 from anyio.abc import TaskGroup
@@ -17,12 +18,13 @@ from minikubelet.api.status import PodStatus
 from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.lifecycle.backoff import Backoff
 from minikubelet.lifecycle.phase import FINAL
-from minikubelet.pods.admission import Rejection, admit
+from minikubelet.pods.admission import NODE_PORTS, Rejection, admit
 from minikubelet.pods.kill import MAX_GRACE
 from minikubelet.pods.kit import Kit
-from minikubelet.pods.recovery import record_from_runtime, restore
+from minikubelet.pods.recovery import record_from_runtime, restore, take_status
 from minikubelet.pods.state import PodState
 from minikubelet.pods.worker import Kill, Stage, Worker
+from minikubelet.sources.updates import API
 from minikubelet.state.pods import PodMemory
 
 INITIAL_BACKOFF = 10.0
@@ -51,8 +53,21 @@ class Registry:
         return {
             memory.record.pod.full_name: (memory.source, memory.record)
             for memory in self._memories.values()
-            if memory.termination is None or not memory.termination.removed
+            if memory.source != API
+            and (memory.termination is None or not memory.termination.removed)
         }
+
+    def adopt(self, source: str) -> tuple[PodRecord, ...]:
+        """Take the remembered pods of a source that is silent, as if it had delivered them."""
+        records = tuple(
+            memory.record
+            for memory in self._memories.values()
+            if memory.source == source
+            and (memory.termination is None or not memory.termination.removed)
+        )
+        for record in records:
+            self.add(record, source)
+        return records
 
     def worker(self, uid: str) -> Worker | None:
         """Return a pod's worker."""
@@ -60,7 +75,8 @@ class Registry:
 
     def add(self, record: PodRecord, source: str) -> None:
         """Take a new pod; one that comes back while its old instance ends starts after it."""
-        self._claim_from_runtime(record)
+        if source != API:
+            self._claim_from_runtime(record)
         old = self._workers.get(record.uid)
         if old is not None and (old.ending or old.removed):
             self._respawn[record.uid] = (record, source)
@@ -146,18 +162,36 @@ class Registry:
         memory = self._memories.pop(record.uid, None)
         if memory is not None:
             restore(self._kit, state, memory)
+        elif not state.static:
+            # What another agent told of it (restart counts, readiness) goes on.
+            take_status(self._kit, state, record.pod.status)
         worker = Worker(self._kit, state, self._admission, self._finished)
         self._workers[record.uid] = worker
-        if memory is not None and memory.termination is not None and state.verdict is not None:
-            worker.kill(Kill(removed=False, grace=self._remaining(memory)))
+        self._resume_end(worker, memory)
         self._group.start_soon(worker.run, name=f"worker {record.pod.full_name}")
         self._kit.timeline.mark(record.uid, "seen")
         return worker
 
+    def _resume_end(self, worker: Worker, memory: PodMemory | None) -> None:
+        """Go on with an end that was begun, and begin the one that the pod's object asks for."""
+        state = worker.state
+        ending = memory.termination if memory is not None else None
+        if ending is not None and (ending.deleted or state.verdict is not None):
+            grace = self._remaining(memory)
+            worker.kill(Kill(removed=False, deleted=ending.deleted, grace=grace))
+        if not state.static:
+            worker.take_deletion()
+            if state.pod.status.phase in FINAL:
+                worker.admitted = True
+                worker.kill(Kill(removed=False))
+
     def _start_or_wait(self, worker: Worker) -> None:
+        if not worker.state.static:
+            worker.begin()
+            return
         name = worker.state.pod.full_name
         current = self._started.get(name)
-        if not worker.state.static or current is None:
+        if current is None:
             self._started[name] = worker.uid
             worker.begin()
             return
@@ -172,6 +206,7 @@ class Registry:
         if self._started.get(name) == uid:
             del self._started[name]
         self._kit.timeline.forget(uid)
+        self._kit.statuses.forget(uid)
         respawn = self._respawn.pop(uid, None)
         if respawn is not None:
             self._spawn(*respawn)
@@ -187,8 +222,14 @@ class Registry:
                 other.wake()
 
     def _admission(self, worker: Worker) -> Rejection | None:
-        others = [w.state.pod for w in self.workers if w is not worker and _holds(w)]
-        return admit(worker.state.pod, others, self._kit.node, self._kit.limits)
+        kit, pod = self._kit, worker.state.pod
+        holders = [w for w in self.workers if w is not worker and _holds(w)]
+        refusal = admit(pod, [w.state.pod for w in holders], kit.node, kit.limits)
+        if refusal is not None and refusal.reason == NODE_PORTS:
+            staying = [w.state.pod for w in holders if not w.ending]
+            if admit(pod, staying, kit.node, kit.limits) is None:
+                return replace(refusal, passing=True)
+        return refusal
 
     def records(self) -> Iterable[tuple[PodRecord, PodStatus, Worker]]:
         """Yield every pod with its status at this moment."""

@@ -23,7 +23,7 @@ from minikubelet.lifecycle.container_statuses import Reason, StatusInputs
 from minikubelet.lifecycle.probes import NO_PROBES, ProbeResults
 from minikubelet.lifecycle.restart import init_failed
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
-from minikubelet.lifecycle.status import Situation, Verdict, generate
+from minikubelet.lifecycle.status import Situation, Verdict, generate, rejected_status
 from minikubelet.observe.events import PodRef
 from minikubelet.pods.kit import Kit
 from minikubelet.state.pods import PodMemory, Termination
@@ -66,6 +66,8 @@ class PodState:
     """How often a name ("" for the sandbox) was found taken with nothing to show for it."""
     volumes: dict[str, MountedVolume] = field(default_factory=dict)
     verdict: Verdict | None = None
+    rejected: bool = False
+    """True for a pod that was refused for good: it never had a container."""
     is_terminal: bool = False
     waits: tuple[str, str] = ("", "")
     """Reason and message of what the pod as a whole waits for."""
@@ -178,6 +180,8 @@ class PodState:
     def status_at(self, kit: Kit) -> PodStatus:
         """Compute the status now; changes nothing."""
         now = rfc3339(kit.clock.wall_ns())
+        if self.rejected and self.verdict is not None:
+            return rejected_status(self.pod, self.status, self.verdict, qos_class(self.pod), now)
         return generate(self.pod, kit.cache.get(self.uid), self.status, self.situation(kit), now)
 
     def update_status(self, kit: Kit) -> PodStatus:
@@ -190,6 +194,7 @@ class PodState:
             if status.phase != self.status.phase:
                 _log.info("pod phase", phase=status.phase, reason=status.reason, uid=self.uid)
             self.status = status
+            kit.statuses.tell(self.record, status, static=self.static)
         return status
 
     def acted(self, kit: Kit) -> None:

@@ -18,6 +18,7 @@ from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.api.timestamp import NANOSECONDS, rfc3339
 from minikubelet.cri.errors import CRIError
+from minikubelet.lifecycle.final import final_status
 from minikubelet.lifecycle.status import Verdict
 from minikubelet.observe.events import NORMAL, WARNING
 from minikubelet.pods.admission import Rejection
@@ -50,9 +51,14 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A wish to end the pod. `removed`: nobody wants it any more, every trace goes with it."""
+    """A wish to end the pod.
+
+    `removed`: no source has it any more, every trace goes with it. `deleted`: its object in the
+    apiserver goes once it has ended; what is remembered of it stays until then.
+    """
 
     removed: bool
+    deleted: bool = False
     grace: float | None = None
     verdict: Verdict | None = None
 
@@ -81,6 +87,7 @@ class Worker:
         self._step: anyio.CancelScope | None = None
         self._again_at = float("inf")
         self._removed = False
+        self._deleted = False
         self._deadline: float | None = None
         self._grace = 0.0
         self._cleaned = False
@@ -126,7 +133,18 @@ class Worker:
     def update(self, record: PodRecord) -> None:
         """Take a newer spec of the same uid."""
         self.state.record = record
+        if not self.state.static:
+            self.take_deletion()
+        if self.state.status.phase:
+            self._kit.statuses.tell(record, self.state.status, static=self.state.static)
         self.wake()
+
+    def take_deletion(self) -> None:
+        """End the pod if its object says so; the grace there may have become shorter."""
+        meta = self.state.pod.metadata
+        if meta.deletion_timestamp:
+            grace = meta.deletion_grace_period_seconds
+            self.kill(Kill(removed=False, deleted=True, grace=grace))
 
     def kill(self, kill: Kill) -> None:
         """End the pod; of several grace periods the shortest counts, removal sticks."""
@@ -134,6 +152,7 @@ class Worker:
         grace = spec_grace(self.state.pod) if kill.grace is None else kill.grace
         deadline = now + max(MIN_GRACE, grace)
         self._removed = self._removed or kill.removed
+        self._deleted = self._deleted or kill.deleted
         if kill.verdict is not None and self.state.verdict is None:
             self.state.verdict = kill.verdict
         if self._deadline is None or deadline < self._deadline:
@@ -233,7 +252,11 @@ class Worker:
         self._again_in(outcome.again_in)
 
     def _check_admission(self, *, is_running: bool) -> bool:
-        """Ask for admission; a pod that runs already has it."""
+        """Ask for admission; a pod that runs already has it.
+
+        A static pod that is refused is tried again; nobody else would bring it. One of the
+        apiserver has failed for good: its owner makes another (kubelet.go rejectPod).
+        """
         rejection = None if is_running else self._admit(self)
         if rejection is None:
             self.admitted = True
@@ -241,14 +264,20 @@ class Worker:
             self.state.waits = ("", "")
             self._kit.timeline.mark(self.uid, "admitted")
             return True
-        delay = ADMISSION_DELAYS[min(self._refusals, len(ADMISSION_DELAYS) - 1)]
-        self._refusals += 1
         message = f"Pod was rejected: {rejection.message}"
-        text = f"{message} (tried again when something ends, or in {delay:.0f}s)"
-        self.state.waits = (rejection.reason, text)
-        self._kit.events.emit(self.state.ref(), WARNING, rejection.reason, rejection.message)
+        if self.state.static or rejection.passing:
+            delay = ADMISSION_DELAYS[min(self._refusals, len(ADMISSION_DELAYS) - 1)]
+            message += f" (tried again when something ends, or in {delay:.0f}s)"
+            self.state.waits = (rejection.reason, message)
+            self._again_in(delay)
+        else:
+            self.state.rejected = True
+            verdict = Verdict("Failed", rejection.reason, message)
+            self.kill(Kill(removed=False, verdict=verdict))
+        if not self._refusals or not rejection.passing:
+            self._kit.events.emit(self.state.ref(), WARNING, rejection.reason, rejection.message)
+        self._refusals += 1
         self.state.update_status(self._kit)
-        self._again_in(delay)
         return False
 
     def _past_deadline(self) -> bool:
@@ -282,6 +311,7 @@ class Worker:
         state.termination = Termination(
             deadline_ns=kit.clock.wall_ns() + round(remaining * NANOSECONDS),
             removed=self._removed,
+            deleted=self._deleted,
             phase=verdict.phase,
             reason=verdict.reason,
             message=verdict.message,
@@ -292,7 +322,8 @@ class Worker:
         assert self._deadline is not None  # noqa: S101  ending says so
         kit, state = self._kit, self.state
         view = await kit.cache.newer_than(self.uid, state.last_action)
-        if await terminate_pod(kit, state, view, self._deadline, removed=self._removed):
+        unwanted = self._removed or self._deleted
+        if await terminate_pod(kit, state, view, self._deadline, removed=unwanted):
             self.stage = Stage.TERMINATED
             self.wake()
         else:
@@ -305,12 +336,21 @@ class Worker:
             if not self._cleaned:
                 await clean_up(kit, state)
                 self._cleaned = True
+                self._conclude()
             if self._removed:
                 await remove_pod(kit, state)
                 self.stage = Stage.FINISHED
         except (VolumeError, OSError) as error:
             _log.warning("cannot clean up yet", error=str(error))
             self._again_in(CLEAN_UP_DELAY)
+
+    def _conclude(self) -> None:
+        """Tell the last status; nothing of the pod is left but what is remembered."""
+        kit, state = self._kit, self.state
+        if not state.rejected:
+            state.status = final_status(state.pod, state.status, static=state.static)
+        kit.statuses.tell(state.record, state.status, static=state.static)
+        kit.statuses.finished(state.record)
 
     async def _save(self) -> None:
         """Write down what must outlive the agent; a full disk costs the memory, not the pod."""

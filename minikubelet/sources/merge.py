@@ -8,7 +8,7 @@ owner goes. Source: kubelet config/config.go.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -64,7 +64,8 @@ def merge(
     first = delivered.source not in state.sets
     sets = {**state.sets, delivered.source: delivered}
     wanted, conflicts = _settle(state, sets)
-    pods: dict[str, Pods] = {}
+    # What was adopted for a source that is silent stays as it is.
+    pods: dict[str, Pods] = {s: given for s, given in state.pods.items() if s not in sets}
     changes: dict[Op, list[PodUpdate]] = {op: [] for op in Op}
     for source in _sources(sets):
         pods[source], by_op = _difference(
@@ -84,6 +85,12 @@ def merge(
     order = (Op.REMOVE, Op.ADD, Op.UPDATE, Op.DELETE, Op.RECONCILE)
     updates = tuple(update for op in order for update in changes[op])
     return MergeState(sets, pods, state.ran), updates, conflicts
+
+
+def adopted(state: MergeState, source: str, records: Iterable[PodRecord]) -> MergeState:
+    """Return the state with pods given out for a source that hasn't delivered yet."""
+    given = {record.uid: record for record in records}
+    return replace(state, pods={**state.pods, source: given})
 
 
 def sources_ready(configured: Iterable[str], seen: Iterable[str]) -> bool:

@@ -27,6 +27,9 @@ class Termination:
 
     deadline_ns: int
     removed: bool
+    """True when no source has the pod any more."""
+    deleted: bool = False
+    """True when the pod's object in the apiserver is to go once the pod has ended."""
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -69,6 +72,7 @@ class PodMemories:
             document["termination"] = {
                 "deadlineUnixNano": ending.deadline_ns,
                 "removed": ending.removed,
+                "deleted": ending.deleted,
                 "phase": ending.phase,
                 "reason": ending.reason,
                 "message": ending.message,
@@ -108,6 +112,7 @@ def _decode(document: Mapping[str, Any]) -> PodMemory | None:
             else Termination(
                 int(ending["deadlineUnixNano"]),
                 bool(ending["removed"]),
+                bool(ending.get("deleted", False)),
                 ending.get("phase", ""),
                 ending.get("reason", ""),
                 ending.get("message", ""),

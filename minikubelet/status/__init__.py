@@ -1,4 +1,4 @@
-"""What the node tells the apiserver about its pods: statuses as minimal patches, mirror pods, events.
+"""What the node tells the apiserver about its pods: status patches, mirror pods, events.
 
 Never computes a status: workers hand it over. Source: kubelet status/status_manager.go,
 pod/mirror_client.go, client-go tools/record.

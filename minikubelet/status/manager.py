@@ -1,0 +1,288 @@
+"""Writes pod statuses to the apiserver: the newest wins, a burst makes one patch.
+
+Workers tell each new status without waiting; one task writes, several pods at a time. A status that
+only shows progress waits a moment for what follows it; a new phase, readiness and an end go out at
+once. What the apiserver holds is known from its watch and from its replies, so nothing is read
+before a patch, and nothing is sent when nothing differs. While the apiserver is away everything
+waits and then goes once, as it is by then. A deleted pod's object is removed here, after its last
+status and only when its worker says that nothing is left. Never computes a status.
+Source: kubelet status/status_manager.go.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import structlog
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+
+from minikubelet.api.meta import CONFIG_HASH, CONFIG_MIRROR
+from minikubelet.api.record import PodRecord
+from minikubelet.api.render import status_document
+from minikubelet.api.status import PodStatus
+from minikubelet.host.clock import Clock
+from minikubelet.kube import api as kube
+from minikubelet.kube.api import Document
+from minikubelet.kube.errors import (
+    APIError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unavailable,
+)
+from minikubelet.lifecycle.conditions import OWNED
+from minikubelet.lifecycle.phase import FINAL
+from minikubelet.status.patch import patch_body, status_patch
+
+HOLD_SECONDS = 0.3
+"""How long a status that only shows progress waits for the next one."""
+PARALLEL = 8
+REFUSED_PAUSE = 10.0
+AWAY_FIRST, AWAY_MAX = 0.5, 10.0
+
+_log = structlog.get_logger("status")
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of one pod: the status it should have and the one the apiserver holds."""
+
+    record: PodRecord
+    status: PodStatus
+    static: bool
+    live: Mapping[str, Any] = field(default_factory=dict)
+    live_uid: str = ""
+    live_version: int = -1
+    due: float | None = None
+    finished: bool = False
+    deleted: bool = False
+    sending: bool = False
+    settled: Document | None = None
+    """What was left to patch after a patch: this apiserver doesn't know these fields."""
+
+    def take_live(self, document: Mapping[str, Any]) -> None:
+        """Note the object as the apiserver holds it, unless a newer one is known."""
+        metadata = document.get("metadata", {})
+        version = _version(metadata)
+        uid = metadata.get("uid", "")
+        if uid != self.live_uid or version >= self.live_version:
+            self.live = document.get("status") or {}
+            self.live_uid, self.live_version = uid, version
+
+
+class StatusManager:
+    """The statuses of all pods. `mirror_of(full name)` finds the mirror pod of a static pod."""
+
+    def __init__(
+        self,
+        api: kube.API,
+        clock: Clock,
+        random: Callable[[], float],
+        mirror_of: Callable[[str], Document | None] = lambda _name: None,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._mirror_of = mirror_of
+        self._entries: dict[str, _Entry] = {}
+        self._wake = anyio.Event()
+        self._places = anyio.CapacityLimiter(PARALLEL)
+        self._away_until = float("-inf")
+        self._away_pause = 0.0
+
+    def tell(self, record: PodRecord, status: PodStatus, *, static: bool) -> None:
+        """Take a pod's newest status, or news of what the apiserver holds. Never blocks."""
+        uid = record.uid
+        entry = self._entries.get(uid)
+        if entry is None:
+            entry = self._entries[uid] = _Entry(record, status, static)
+        entry.record = record
+        entry.status = status
+        if not static:
+            entry.take_live(record.raw)
+        self._consider(entry)
+
+    def mirrors_changed(self, changed: Mapping[str, Document]) -> None:
+        """Take notice of mirror pods (by full name) that were made or changed."""
+        for entry in self._entries.values():
+            if entry.static and entry.record.pod.full_name in changed:
+                self._consider(entry)
+
+    def finished(self, record: PodRecord) -> None:
+        """Say that nothing of a pod is left on the node: the object of a deleted one may go."""
+        entry = self._entries.get(record.uid)
+        if entry is not None and not entry.static:
+            entry.record = record
+            entry.finished = True
+            self._due(entry, 0)
+
+    def forget(self, uid: str) -> None:
+        """Drop a pod that has no object any more."""
+        self._entries.pop(uid, None)
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Write until cancelled."""
+        task_status.started()
+        async with anyio.create_task_group() as group:
+            while True:
+                self._wake = anyio.Event()
+                pause = self._start_due(group)
+                with anyio.move_on_after(pause):
+                    await self._wake.wait()
+
+    def _start_due(self, group: TaskGroup) -> float:
+        """Start what is due; return the seconds until the next is."""
+        now = self._clock.monotonic()
+        if now < self._away_until:
+            return self._away_until - now
+        soonest = float("inf")
+        for entry in list(self._entries.values()):
+            if entry.due is None or entry.sending:
+                continue
+            if entry.due > now:
+                soonest = min(soonest, entry.due)
+                continue
+            entry.sending, entry.due = True, None
+            group.start_soon(self._send, entry, name=f"status {entry.record.pod.full_name}")
+        return soonest - now
+
+    def _consider(self, entry: _Entry) -> None:
+        """Find out whether there is something to write, and how soon."""
+        if self._patch_of(entry) is None:
+            if self._may_delete(entry):
+                self._due(entry, 0)
+            else:
+                entry.due = None
+            return
+        self._due(entry, 0 if _is_urgent(entry) else HOLD_SECONDS)
+
+    def _due(self, entry: _Entry, seconds: float) -> None:
+        due = self._clock.monotonic() + seconds
+        if entry.due is None or due < entry.due:
+            entry.due = due
+            self._wake.set()
+
+    def _patch_of(self, entry: _Entry) -> Document | None:
+        if entry.static:
+            mirror = self._mirror_of(entry.record.pod.full_name)
+            if mirror is None or not _pictures(mirror, entry.record):
+                return None
+            entry.take_live(mirror)
+        elif entry.deleted:
+            return None
+        patch = status_patch(entry.live, status_document(entry.status), OWNED)
+        return None if patch == entry.settled else patch
+
+    def _may_delete(self, entry: _Entry) -> bool:
+        asked = bool(entry.record.pod.metadata.deletion_timestamp)
+        return entry.finished and asked and not entry.deleted and not entry.static
+
+    async def _send(self, entry: _Entry) -> None:
+        try:
+            async with self._places:
+                patch = self._patch_of(entry)
+                if patch is not None:
+                    await self._write(entry, patch)
+                if self._may_delete(entry) and entry.live.get("phase") in FINAL:
+                    await self._delete(entry)
+        except (NotFound, Conflict) as error:
+            # The object is gone, or a namesake has taken its place: there is nobody to tell.
+            _log.info("pod has no object any more", pod=_name(entry), error=str(error))
+            entry.deleted = True
+        except (Unavailable, ServerError, TooManyRequests) as error:
+            self._away(entry, error)
+        except APIError as error:
+            _log.warning("cannot write a pod's status", pod=_name(entry), error=str(error))
+            self._due(entry, REFUSED_PAUSE * (1 + self._random()))
+        finally:
+            entry.sending = False
+            if entry.due is not None:
+                self._wake.set()
+
+    async def _write(self, entry: _Entry, patch: Document) -> None:
+        meta = entry.record.pod.metadata
+        path = kube.pods_path(meta.namespace, meta.name, "status")
+        answer = await self._api.request(
+            "PATCH",
+            path,
+            body=patch_body(entry.live_uid or entry.record.uid, patch),
+            content_type=kube.STRATEGIC_MERGE_PATCH,
+        )
+        self._back()
+        entry.take_live(answer)
+        entry.settled = None
+        wanted = status_document(entry.status)
+        left = status_patch(entry.live, wanted, OWNED)
+        # Either a newer status came meanwhile, or this apiserver dropped what it doesn't know.
+        if left is not None and not _overlaps(left, patch):
+            self._due(entry, 0 if _is_urgent(entry) else HOLD_SECONDS)
+        else:
+            entry.settled = left
+
+    async def _delete(self, entry: _Entry) -> None:
+        meta = entry.record.pod.metadata
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": meta.uid},
+        }
+        path = kube.pods_path(meta.namespace, meta.name)
+        await self._api.request("DELETE", path, body=options)
+        self._back()
+        entry.deleted = True
+
+    def _away(self, entry: _Entry, error: APIError) -> None:
+        """Let everything wait a moment: one try finds out for all whether it is back."""
+        now = self._clock.monotonic()
+        self._due(entry, 0)
+        if now < self._away_until:
+            return
+        if not self._away_pause:
+            _log.warning("statuses wait for the apiserver", error=str(error))
+        self._away_pause = min(AWAY_MAX, max(AWAY_FIRST, 2 * self._away_pause))
+        self._away_until = now + (error.retry_after or self._away_pause * (0.5 + self._random()))
+
+    def _back(self) -> None:
+        if self._away_pause:
+            _log.info("the apiserver takes statuses again")
+        self._away_pause = 0.0
+
+
+def _is_urgent(entry: _Entry) -> bool:
+    """Tell whether somebody waits for this status: a new phase, readiness, an end."""
+    status, live = entry.status, entry.live
+    if entry.record.pod.metadata.deletion_timestamp or status.phase in FINAL:
+        return True
+    if status.phase not in (live.get("phase"), "Pending"):
+        return True
+    return _ready(live.get("conditions") or ()) != next(
+        (c.status == "True" for c in status.conditions if c.type == "Ready"), False
+    )
+
+
+def _ready(conditions: Any) -> bool:
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def _overlaps(left: Document, sent: Document) -> bool:
+    """Tell whether what is left is part of what was sent: then sending it again won't help."""
+    return all(name in sent and sent[name] == value for name, value in left.items())
+
+
+def _pictures(mirror: Document, record: PodRecord) -> bool:
+    """Tell whether a mirror pod shows this version of a static pod and not an earlier one."""
+    shown = mirror["metadata"].get("annotations", {}).get(CONFIG_MIRROR)
+    return bool(shown == record.pod.metadata.annotations.get(CONFIG_HASH))
+
+
+def _version(metadata: Mapping[str, Any]) -> int:
+    text = metadata.get("resourceVersion", "")
+    return int(text) if text.isdigit() else 0
+
+
+def _name(entry: _Entry) -> str:
+    return entry.record.pod.full_name

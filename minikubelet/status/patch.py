@@ -1,0 +1,106 @@
+"""The difference of two pod statuses as a strategic merge patch: pure.
+
+Only fields that the node owns are compared; conditions of others, and what an apiserver adds by
+itself, stay as they are. Lists with a merge key (conditions, podIPs, hostIPs) are patched entry by
+entry, container statuses are sent whole: the API declares them atomic.
+Source: kubelet status/status_manager.go, apimachinery pkg/util/strategicpatch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from minikubelet.kube.api import Document
+
+_SCALARS = (
+    "phase",
+    "reason",
+    "message",
+    "hostIP",
+    "podIP",
+    "qosClass",
+    "startTime",
+    "observedGeneration",
+    "resize",
+)
+_WHOLE = (
+    "initContainerStatuses",
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+    "resources",
+    "allocatedResources",
+)
+_BY_IP = ("podIPs", "hostIPs")
+_OWNED_OUTSIDE = frozenset({"DisruptionTarget"})
+"""Types that others may write, too: sent, never deleted."""
+
+
+def status_patch(
+    live: Mapping[str, Any], wanted: Mapping[str, Any], owned: Iterable[str]
+) -> Document | None:
+    """Return the `status` of a patch that makes `live` say what `wanted` says; None when it does.
+
+    Both are status documents; `owned` are the condition types that only the node writes: those that
+    are not wanted any more are deleted.
+    """
+    patch: Document = {}
+    for name in _SCALARS:
+        if _meaning(live.get(name)) != _meaning(wanted.get(name)):
+            patch[name] = wanted.get(name) or None
+    for name in _WHOLE:
+        if _meaning(live.get(name)) != _meaning(wanted.get(name)):
+            patch[name] = wanted.get(name) or None
+    for name in _BY_IP:
+        if _meaning(live.get(name)) != _meaning(wanted.get(name)):
+            patch[name] = _merge_list("ip", live.get(name) or (), wanted.get(name) or ())
+    conditions = _conditions(live.get("conditions") or (), wanted.get("conditions") or (), owned)
+    if conditions:
+        patch["conditions"] = conditions
+    return patch or None
+
+
+def patch_body(uid: str, status: Mapping[str, Any]) -> Document:
+    """Return the whole patch; the uid is a precondition: a namesake is never touched."""
+    return {"metadata": {"uid": uid}, "status": dict(status)}
+
+
+def _conditions(
+    live: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]], owned: Iterable[str]
+) -> list[Document]:
+    mine = set(owned)
+    before = {entry["type"]: entry for entry in live}
+    changes: list[Document] = []
+    for entry in wanted:
+        if entry["type"] not in mine | _OWNED_OUTSIDE:
+            continue
+        old = before.get(entry["type"], {})
+        if _meaning(old) != _meaning(entry):
+            gone = {name: None for name in old if name not in entry}
+            changes.append({**gone, **entry})
+    kept = {entry["type"] for entry in wanted}
+    changes += [
+        {"$patch": "delete", "type": type_}
+        for type_ in before
+        if type_ in mine and type_ not in kept
+    ]
+    return changes
+
+
+def _merge_list(
+    key: str, live: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
+) -> list[Document]:
+    kept = {entry[key] for entry in wanted}
+    gone = [{"$patch": "delete", key: entry[key]} for entry in live if entry[key] not in kept]
+    return [*(dict(entry) for entry in wanted), *gone]
+
+
+def _meaning(value: Any) -> Any:
+    """Return a value without what is absent to every reader: null, empty, zero, false."""
+    if isinstance(value, Mapping):
+        pairs = ((key, _meaning(item)) for key, item in value.items())
+        return {key: item for key, item in pairs if item not in _ABSENT}
+    if isinstance(value, list | tuple):
+        return [_meaning(item) for item in value]
+    return value
+
+
+_ABSENT: tuple[Any, ...] = (None, "", 0, False, {}, [])
