@@ -244,7 +244,8 @@ class StatusManager:
         if not self._away_pause:
             _log.warning("statuses wait for the apiserver", error=str(error))
         self._away_pause = min(AWAY_MAX, max(AWAY_FIRST, 2 * self._away_pause))
-        self._away_until = now + (error.retry_after or self._away_pause * (0.5 + self._random()))
+        pause = self._away_pause * (0.5 + self._random())
+        self._away_until = now + max(error.retry_after or 0.0, pause)
 
     def _back(self) -> None:
         if self._away_pause:

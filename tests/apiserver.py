@@ -1,0 +1,146 @@
+"""An apiserver in memory for unit tests: objects by path, merge patches, errors on demand.
+
+Never stands in for the real one where that one's behaviour is what is tested.
+"""
+
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import ObjectReceiveStream
+
+from minikubelet.kube import api as kube
+from minikubelet.kube.api import Document, Pool
+from minikubelet.kube.errors import APIError, of
+
+MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "taints": "key"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it came."""
+
+    method: str
+    path: str
+    body: Any
+    query: Mapping[str, str]
+    pool: Pool
+
+
+@dataclass
+class MemoryAPI:
+    """Holds documents by path; `failures` are raised by the next requests, `gate` holds them."""
+
+    objects: dict[str, Document] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
+    failures: list[APIError] = field(default_factory=list)
+    always: APIError | None = None
+    gate: anyio.Event | None = None
+    on_create: Callable[[str, Document], Document] | None = None
+    version: int = 0
+
+    def put(self, path: str, document: Document) -> Document:
+        """Store an object with a new resource version."""
+        self.version += 1
+        stored = copy.deepcopy(document)
+        stored.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+        self.objects[path] = stored
+        return copy.deepcopy(stored)
+
+    def sent(self, method: str) -> list[Request]:
+        """Return the requests of one method."""
+        return [request for request in self.requests if request.method == method]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = kube.JSON,
+        pool: Pool = Pool.REST,
+        timeout: float = kube.REQUEST_SECONDS,
+    ) -> Document:
+        self.requests.append(Request(method, path, copy.deepcopy(body), query or {}, pool))
+        await anyio.lowlevel.checkpoint()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        if self.always is not None:
+            raise self.always
+        return self._answer(method, path, body)
+
+    def _answer(self, method: str, path: str, body: Any) -> Document:
+        if method == "POST":
+            return self._create(path, body)
+        base = path.removesuffix("/status")
+        stored = self.objects.get(base)
+        if stored is None:
+            raise of(404, f'"{base.rpartition("/")[2]}" not found', reason="NotFound")
+        uid = stored["metadata"].get("uid", "")
+        if method == "GET":
+            return copy.deepcopy(stored)
+        wanted = (body or {}).get("preconditions", {}).get("uid") or (
+            (body or {}).get("metadata", {}).get("uid", "")
+        )
+        if wanted and wanted != uid:
+            raise of(409, f"the UID in the precondition ({wanted}) differs", reason="Conflict")
+        if method == "DELETE":
+            del self.objects[base]
+            return {}
+        if method == "PUT":
+            return self.put(base, body)
+        return self.put(base, merged(stored, body))
+
+    def _create(self, path: str, body: Document) -> Document:
+        name = body.get("metadata", {}).get("name", "")
+        if not name or self.on_create is not None:
+            answer = self.on_create(path, body) if self.on_create is not None else body
+            if not name:
+                return answer
+            body = answer
+        full = f"{path}/{name}"
+        if full in self.objects:
+            raise of(409, f'"{name}" already exists', reason="AlreadyExists")
+        created = copy.deepcopy(body)
+        created["metadata"].setdefault("uid", f"uid-of-{name}-{self.version}")
+        return self.put(full, created)
+
+    @asynccontextmanager
+    async def watch(
+        self, path: str, query: Mapping[str, str], timeout: float
+    ) -> AsyncIterator[ObjectReceiveStream[Document]]:
+        send, receive = anyio.create_memory_object_stream[Document](0)
+        with anyio.move_on_after(timeout):
+            async with receive, send:
+                yield receive
+
+
+def merged(old: Any, patch: Any, name: str = "") -> Any:
+    """Return a document after a strategic merge patch, as far as statuses need it."""
+    if isinstance(patch, dict) and isinstance(old, dict):
+        result = dict(old)
+        for key, value in patch.items():
+            if value is None:
+                result.pop(key, None)
+            elif key in MERGE_KEYS:
+                result[key] = _merged_list(result.get(key, []), value, MERGE_KEYS[key])
+            else:
+                result[key] = merged(result.get(key), value, key)
+        return result
+    return copy.deepcopy(patch)
+
+
+def _merged_list(old: list[Any], patch: list[Any], key: str) -> list[Any]:
+    result = {entry[key]: entry for entry in old}
+    for entry in patch:
+        if entry.get("$patch") == "delete":
+            result.pop(entry[key], None)
+        else:
+            result[entry[key]] = merged(result.get(entry[key], {}), entry)
+    return list(result.values())
