@@ -40,6 +40,7 @@ class MemoryAPI:
     always: APIError | None = None
     gate: anyio.Event | None = None
     on_create: Callable[[str, Document], Document] | None = None
+    on_change: Callable[[str, Document | None], None] = lambda _path, _document: None
     version: int = 0
 
     def put(self, path: str, document: Document) -> Document:
@@ -48,7 +49,13 @@ class MemoryAPI:
         stored = copy.deepcopy(document)
         stored.setdefault("metadata", {})["resourceVersion"] = str(self.version)
         self.objects[path] = stored
+        self.on_change(path, copy.deepcopy(stored))
         return copy.deepcopy(stored)
+
+    def drop(self, path: str) -> None:
+        """Remove an object."""
+        del self.objects[path]
+        self.on_change(path, None)
 
     def sent(self, method: str) -> list[Request]:
         """Return the requests of one method."""
@@ -91,7 +98,7 @@ class MemoryAPI:
         if wanted and wanted != uid:
             raise of(409, f"the UID in the precondition ({wanted}) differs", reason="Conflict")
         if method == "DELETE":
-            del self.objects[base]
+            self.drop(base)
             return {}
         if method == "PUT":
             return self.put(base, body)

@@ -68,6 +68,8 @@ class PodState:
     verdict: Verdict | None = None
     rejected: bool = False
     """True for a pod that was refused for good: it never had a container."""
+    told: bool = False
+    """True once the status was told: after a restart nobody has been told anything yet."""
     is_terminal: bool = False
     waits: tuple[str, str] = ("", "")
     """Reason and message of what the pod as a whole waits for."""
@@ -194,6 +196,9 @@ class PodState:
             if status.phase != self.status.phase:
                 _log.info("pod phase", phase=status.phase, reason=status.reason, uid=self.uid)
             self.status = status
+            self.told = False
+        if not self.told:
+            self.told = True
             kit.statuses.tell(self.record, status, static=self.static)
         return status
 

@@ -256,8 +256,6 @@ class StatusManager:
 def _is_urgent(entry: _Entry) -> bool:
     """Tell whether somebody waits for this status: a new phase, readiness, an end."""
     status, live = entry.status, entry.live
-    if entry.record.pod.metadata.deletion_timestamp or status.phase in FINAL:
-        return True
     if status.phase not in (live.get("phase"), "Pending"):
         return True
     return _ready(live.get("conditions") or ()) != next(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from minikubelet.observe.events import Journal
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
-from minikubelet.pods.kit import Kit, Limits
+from minikubelet.pods.kit import Kit, Limits, Statuses
 from minikubelet.pods.registry import Registry
 from minikubelet.pods.worker import Worker
 from minikubelet.state.directory import StateDirectory
@@ -221,6 +221,7 @@ async def a_node(
     allocatable: Mapping[str, str] | None = None,
     desired: tuple[Pod, ...] | None = None,
     faults: str = "",
+    statuses: Statuses | None = None,
 ) -> AsyncIterator[Node]:
     """A running node; leaving it is a crash of the agent: the fake runtime stays.
 
@@ -236,6 +237,8 @@ async def a_node(
         limits=limits or Limits(),
         allocatable=allocatable or {"cpu": "4", "memory": "1Gi", "pods": "110"},
     )
+    if statuses is not None:
+        kit = replace(kit, statuses=statuses)
     async with anyio.create_task_group() as group:
         group.start_soon(jump)
         node = await assemble(group, fake, kit, (fake,))
