@@ -23,6 +23,12 @@ class PodRef:
     name: str
     uid: str
     field_path: str = ""
+    kind: str = "Pod"
+
+
+def node_ref(name: str) -> PodRef:
+    """Return what an event about the node is about; its uid stays empty, as the kubelet's."""
+    return PodRef("", name, "", kind="Node")
 
 
 @dataclass(frozen=True, slots=True)

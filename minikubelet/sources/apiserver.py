@@ -68,7 +68,7 @@ class APISource:
     def _note_problem(self, problem: str) -> None:
         self.problem = problem
 
-    def _take(self, documents: Mapping[str, Document]) -> None:
+    async def _take(self, documents: Mapping[str, Document]) -> None:
         self._newest = documents
         self._changed.set()
 
