@@ -60,6 +60,16 @@ wait_for() {
   done
 }
 
+gone() { ! [ -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null; }
+
+# end PID SECONDS: TERM, then KILL after the time.
+end() {
+  kill -TERM "$1" 2>/dev/null || return 0
+  wait_for "$2" "process $1 to end" gone "$1" && return
+  kill -KILL "$1" 2>/dev/null || true
+  wait_for 10 "process $1 to die" gone "$1"
+}
+
 # ensure_packages PACKAGE...: install with apt what is missing, and say so.
 ensure_packages() {
   local package missing=()
