@@ -5,3 +5,5 @@
 """
 
 __version__ = "0.1.0"
+KUBERNETES_VERSION = "v1.36.0+minikubelet" + __version__
+"""What the Node object shows: the release that the node behaves as, and whose agent it runs."""

@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
@@ -22,8 +23,11 @@ from minikubelet.agent.logs import LogReader
 from minikubelet.agent.parts import (
     configured,
     image_settings,
+    machine_facts,
     network_problem,
+    node_addresses,
     node_context,
+    node_settings,
     pod_limits,
     resolv_conf,
     static_sources,
@@ -38,13 +42,14 @@ from minikubelet.host import cgroups
 from minikubelet.host.clock import SystemClock
 from minikubelet.images.manager import ImageManager
 from minikubelet.logs.termination import termination_message
+from minikubelet.node.facts import MachineFacts, NodeSettings
 from minikubelet.observe import log
 from minikubelet.observe.events import Journal
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods import housekeeping
-from minikubelet.pods.kit import Kit
+from minikubelet.pods.kit import Kit, NobodyListens
 from minikubelet.pods.registry import Registry
 from minikubelet.probes.http import HTTPHooks
 from minikubelet.server.callables import Callables, LogRequest, NotReady
@@ -63,6 +68,9 @@ FIRST_SETS_SECONDS = 2.0
 SILENT_SECONDS = 5.0
 """A look at a pod takes milliseconds: after so long something is wrong."""
 FIRST_ANSWER_PAUSES = (0.1, 0.2, 0.5, 1.0)
+
+if TYPE_CHECKING:
+    from minikubelet.agent.cluster import Cluster
 
 _log = structlog.get_logger("agent")
 
@@ -120,6 +128,7 @@ class Agent:
         self._registry: Registry | None = None
         self._syncloop: SyncLoop | None = None
         self._sources = static_sources(config, ManifestStore(self._directory.root))
+        self._cluster: Cluster | None = None
         self._recovered = anyio.Event()
         self._starting = "starting: the pod sources have not been read yet"
         self._logs = LogReader(self._cache.get, self._clock.wall_ns)
@@ -131,8 +140,19 @@ class Agent:
         # Manifests are read before the runtime answers: what is wrong with them can be seen.
         for source in self._sources:
             await self._group.start(source.run, self._deliver)
+        config = self._config
+        settings = node_settings(config, await node_addresses(config))
+        machine = await anyio.to_thread.run_sync(machine_facts, config.root_dir)
+        if config.kubeconfig:
+            # A node on its own doesn't pay for what it never uses.
+            from minikubelet.agent.cluster import join_cluster  # noqa: PLC0415
+
+            self._cluster = await join_cluster(
+                config, settings, machine, self._client, self._clock, self._journal
+            )
+            await self._cluster.start(self._group, self._deliver)
         runtime_name = await self._first_answer()
-        kit = await self._kit(runtime_name)
+        kit = await self._kit(runtime_name, settings, machine)
         registry = Registry(kit, self._group, await self._memories.load())
         self._registry = registry
         self._syncloop = SyncLoop(registry, configured(self._config), self._clock.wall_ns)
@@ -140,7 +160,9 @@ class Agent:
         registry.resume_terminations()
         self._recovered.set()
         self._group.start_soon(self._sweep, kit, registry, self._syncloop)
-        if self._sources:
+        if self._cluster is not None:
+            self._group.start_soon(self._cluster.adopt_when_silent, self._syncloop)
+        if self._sources or self._cluster is not None:
             with anyio.move_on_after(FIRST_SETS_SECONDS):
                 # Whoever waits for healthz then sees the pods, too.
                 await self._syncloop.all_seen.wait()
@@ -190,9 +212,11 @@ class Agent:
             else:
                 return version.runtime_name
 
-    async def _kit(self, runtime_name: str) -> Kit:
+    async def _kit(self, runtime_name: str, settings: NodeSettings, machine: MachineFacts) -> Kit:
         config, clock = self._config, self._clock
-        node = await node_context(config, self._hierarchies, self._client.runtime)
+        node = await node_context(
+            config, settings, machine, self._hierarchies, self._client.runtime
+        )
         return Kit(
             runtime=self._client.runtime,
             execs=self._execs,
@@ -212,6 +236,7 @@ class Agent:
             host_ips=node.node_ips,
             random=random.random,
             network_problem=network_problem(self._client.runtime),
+            statuses=self._cluster.statuses if self._cluster is not None else NobodyListens(),
         )
 
     async def _sweep(self, kit: Kit, registry: Registry, syncloop: SyncLoop) -> None:

@@ -1,6 +1,5 @@
 """Small parts built from the configuration and the machine: values and callables for the rooms."""
 
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from minikubelet.api import quantity
+from minikubelet import KUBERNETES_VERSION
 from minikubelet.config.config import Config
 from minikubelet.cri.errors import CRIError
 from minikubelet.cri.services import RuntimeService
@@ -17,12 +16,13 @@ from minikubelet.criconfig.dns import RESOLVED_UPSTREAM_FILE, ResolvConf, parse_
 from minikubelet.host import machine
 from minikubelet.host.cgroups import Hierarchies
 from minikubelet.images.policy import ImageSettings
+from minikubelet.node import capacity
+from minikubelet.node.facts import MachineFacts, NodeSettings, Taint
 from minikubelet.pods.kit import Limits
 from minikubelet.sources.file import FileSource
 from minikubelet.sources.reports import LastGood, ManifestReport, Source
-from minikubelet.sources.updates import FILE, HTTP
+from minikubelet.sources.updates import API, FILE, HTTP
 
-HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 CPUS = Path("/sys/devices/system/cpu")
 STATUS_SECONDS = 5.0
 
@@ -30,17 +30,16 @@ _log = structlog.get_logger("agent")
 
 
 async def node_context(
-    config: Config, hierarchies: Hierarchies, runtime: RuntimeService
+    config: Config,
+    settings: NodeSettings,
+    facts: MachineFacts,
+    hierarchies: Hierarchies,
+    runtime: RuntimeService,
 ) -> NodeContext:
     """Return the node as its pods see it."""
-    ips = config.node_ips
-    if not ips:
-        found = await anyio.to_thread.run_sync(machine.internal_ip)
-        ips = (found,) if found is not None else ()
-    memory = machine.memory_bytes()
     return NodeContext(
         node_name=config.node_name,
-        node_ips=ips,
+        node_ips=settings.node_ips,
         cluster_dns=config.cluster_dns,
         cluster_domain=config.cluster_domain,
         root_dir=config.root_dir,
@@ -49,8 +48,8 @@ async def node_context(
         cgroup_driver=config.cgroup_driver,
         cgroup_version=hierarchies.version,
         cgroups_per_qos=config.cgroups_per_qos,
-        memory_capacity=memory,
-        allocatable=_allocatable(config, memory),
+        memory_capacity=facts.memory,
+        allocatable=allocatable(settings, facts),
         cpu_cfs_quota=config.cpu_cfs_quota,
         cpu_cfs_quota_period_us=round(config.cpu_cfs_quota_period * 1_000_000),
         seccomp_default=config.seccomp_default,
@@ -61,35 +60,74 @@ async def node_context(
             else config.single_process_oom_kill
         ),
         swap_controller=_has_swap_controller(hierarchies),
-        hugepage_sizes=_hugepage_sizes(),
+        hugepage_sizes=tuple(sorted(facts.hugepages)),
         recursive_read_only_handlers=await _recursive_read_only_handlers(runtime),
         extra_masked_paths=await anyio.to_thread.run_sync(_thermal_folders),
     )
 
 
-def _allocatable(config: Config, memory: int) -> dict[str, str | int]:
-    """Return capacity less what the configuration reserves, in exact units."""
-    capacity = {"cpu": quantity.parse(machine.cpu_count()), "memory": quantity.parse(memory)}
-    for reserved in (config.system_reserved, config.kube_reserved):
-        for name, amount in reserved.items():
-            if name in capacity:
-                capacity[name] -= quantity.parse(amount)
-    cpu, left = max(0, int(capacity["cpu"] * 1000)), max(0, int(capacity["memory"]))
-    disk = _disk_bytes(config.root_dir)
-    return {"cpu": f"{cpu}m", "memory": left, "ephemeral-storage": disk, "pods": config.max_pods}
+def machine_facts(root_dir: str) -> MachineFacts:
+    """Return what the machine is; read once at start. May block."""
+    return MachineFacts(
+        architecture=machine.architecture(),
+        cpus=machine.cpu_count(),
+        memory=machine.memory_bytes(),
+        disk=machine.disk_bytes(root_dir),
+        hugepages=machine.hugepages(),
+        swap=machine.swap_bytes(),
+        machine_id=machine.machine_id(),
+        system_uuid=machine.system_uuid(),
+        boot_id=machine.boot_id(),
+        kernel_version=machine.kernel_version(),
+        os_image=machine.os_image(),
+    )
+
+
+def node_settings(config: Config, node_ips: tuple[str, ...]) -> NodeSettings:
+    """Return what the configuration says of the Node object."""
+    return NodeSettings(
+        name=config.node_name,
+        hostname=config.node_name,
+        node_ips=node_ips,
+        labels=config.node_labels,
+        taints=tuple(
+            Taint(taint["key"], taint.get("value", ""), taint["effect"])
+            for taint in config.register_with_taints
+        ),
+        provider_id=config.provider_id,
+        external_cloud=config.cloud_provider == "external",
+        register=config.register_node,
+        attach_detach=config.enable_controller_attach_detach,
+        max_pods=config.max_pods,
+        reserved=(config.system_reserved, config.kube_reserved),
+        eviction_hard=config.eviction_hard,
+        max_images=config.node_status_max_images,
+        port=int(config.document["port"]),
+        version=KUBERNETES_VERSION,
+        status_update_frequency=config.node_status_update_frequency,
+        status_report_frequency=config.node_status_report_frequency,
+        lease_duration=config.node_lease_duration_seconds,
+    )
+
+
+def allocatable(settings: NodeSettings, facts: MachineFacts) -> dict[str, str | int]:
+    """Return what pods can have, as quantities."""
+    amounts = capacity.capacity(facts, settings.max_pods)
+    left = capacity.allocatable(amounts, capacity.reservations(settings, amounts))
+    return dict(capacity.shown(left))
+
+
+async def node_addresses(config: Config) -> tuple[str, ...]:
+    """Return the node's addresses: those given, else the one of the default route."""
+    given = tuple(ip for ip in config.node_ips if ip not in ("0.0.0.0", "::"))
+    if given:
+        return given
+    found = await anyio.to_thread.run_sync(machine.internal_ip)
+    return (found,) if found is not None else ()
 
 
 def _thermal_folders() -> tuple[str, ...]:
     return tuple(str(path) for path in sorted(CPUS.glob("cpu[0-9]*/thermal_throttle")))
-
-
-def _disk_bytes(root: str) -> int:
-    import shutil  # noqa: PLC0415  once at start
-
-    folder = Path(root)
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).total
 
 
 def _has_swap_controller(hierarchies: Hierarchies) -> bool:
@@ -98,13 +136,6 @@ def _has_swap_controller(hierarchies: Hierarchies) -> bool:
         return (memory / "memory.memsw.limit_in_bytes").exists()
     unified = hierarchies.unified
     return unified is not None and any(unified.glob("*/memory.swap.max"))
-
-
-def _hugepage_sizes() -> tuple[int, ...]:
-    names = (entry.name for entry in HUGEPAGES.glob("hugepages-*kB"))
-    return tuple(
-        sorted(int(name.removeprefix("hugepages-").removesuffix("kB")) * 1024 for name in names)
-    )
 
 
 async def _recursive_read_only_handlers(runtime: RuntimeService) -> frozenset[str]:
@@ -128,7 +159,7 @@ def pod_limits(config: Config) -> Limits:
         node_labels={
             "kubernetes.io/os": "linux",
             "kubernetes.io/hostname": config.node_name,
-            "kubernetes.io/arch": _architecture(),
+            "kubernetes.io/arch": machine.architecture(),
         },
         max_restart_delay=config.max_container_restart_period,
         sync_frequency=config.sync_frequency,
@@ -189,15 +220,13 @@ def network_problem(runtime: RuntimeService) -> Callable[[], Awaitable[str]]:
     return ask
 
 
-def _architecture() -> str:
-    """Return the machine's architecture by Go's name, as in the label kubernetes.io/arch."""
-    name = os.uname().machine
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(name, name)
-
-
 def configured(config: Config) -> list[str]:
     """Return the names of the configured sources: only these count for being ready."""
-    named = ((FILE, config.static_pod_path), (HTTP, config.static_pod_url))
+    named = (
+        (FILE, config.static_pod_path),
+        (HTTP, config.static_pod_url),
+        (API, config.kubeconfig),
+    )
     return [source for source, place in named if place]
 
 

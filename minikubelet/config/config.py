@@ -10,6 +10,15 @@ from typing import Any
 
 from minikubelet.config.defaults import get
 from minikubelet.config.duration import seconds
+from minikubelet.config.server import ServerConfig, server_config
+
+_EVICTION_HARD = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +33,20 @@ class Config:
     kubeconfig: str
     bootstrap_kubeconfig: str
     register_node: bool
+    register_with_taints: tuple[Mapping[str, str], ...]
+    node_labels: Mapping[str, str]
+    provider_id: str
+    cloud_provider: str
+    enable_controller_attach_detach: bool
+    node_status_max_images: int
+    node_status_update_frequency: float
+    node_status_report_frequency: float
+    node_lease_duration_seconds: int
+    eviction_hard: Mapping[str, str]
+    kube_api_qps: float
+    kube_api_burst: int
+    event_record_qps: float
+    event_burst: int
     max_pods: int
     pod_pids_limit: int
     system_reserved: Mapping[str, str]
@@ -63,6 +86,9 @@ class Config:
     healthz_port: int
     log_format: str
     log_verbosity: int
+    # the kubelet API
+    server: ServerConfig | None
+    """None: no port is opened."""
     # for people
     document: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
@@ -74,6 +100,7 @@ def build(
     *,
     node_name: str,
     cpus: int,
+    asked_for_port: bool,
     warnings: tuple[str, ...],
 ) -> Config:
     """Return the Config of a checked, defaulted document and of the values that only flags have."""
@@ -87,6 +114,20 @@ def build(
         kubeconfig=flags["kubeconfig"],
         bootstrap_kubeconfig=flags["bootstrap-kubeconfig"],
         register_node=document["registerNode"],
+        register_with_taints=tuple(document.get("registerWithTaints") or ()),
+        node_labels=flags["node-labels"],
+        provider_id=document.get("providerID", ""),
+        cloud_provider=flags["cloud-provider"],
+        enable_controller_attach_detach=document["enableControllerAttachDetach"],
+        node_status_max_images=document["nodeStatusMaxImages"],
+        node_status_update_frequency=seconds(document["nodeStatusUpdateFrequency"]),
+        node_status_report_frequency=seconds(document["nodeStatusReportFrequency"]),
+        node_lease_duration_seconds=document["nodeLeaseDurationSeconds"],
+        eviction_hard=_eviction_hard(document),
+        kube_api_qps=document["kubeAPIQPS"],
+        kube_api_burst=document["kubeAPIBurst"],
+        event_record_qps=document["eventRecordQPS"],
+        event_burst=document["eventBurst"],
         max_pods=_max_pods(document, cpus),
         pod_pids_limit=document["podPidsLimit"],
         system_reserved=document.get("systemReserved", {}),
@@ -128,9 +169,16 @@ def build(
         healthz_port=document["healthzPort"],
         log_format=get(document, "logging.format"),
         log_verbosity=get(document, "logging.verbosity") or 0,
+        server=server_config(document, kubeconfig=flags["kubeconfig"], asked_for=asked_for_port),
         document=document,
         warnings=warnings,
     )
+
+
+def _eviction_hard(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the thresholds; a map that is given replaces the defaults (kubelet: eviction)."""
+    given = document.get("evictionHard")
+    return _EVICTION_HARD if given is None else given
 
 
 def unix_endpoint(endpoint: str) -> str:

@@ -131,6 +131,19 @@ class Cgroups:
                 )
         return sorted(names)
 
+    def processes_below(self, path: str, part: str) -> set[int]:
+        """Return the pids in the cgroups below `path` whose name contains `part`."""
+        for root in self._counting():
+            found: set[int] = set()
+            for folder, _, _ in os.walk(root / path.lstrip("/")):
+                if part in folder:
+                    with suppress(OSError):
+                        text = Path(folder, "cgroup.procs").read_text()
+                        found.update(int(pid) for pid in text.split() if pid != "0")
+            if found:
+                return found
+        return set()
+
     def _counting(self) -> list[Path]:
         v1 = list(dict.fromkeys(self.hierarchies.v1.values()))
         return v1 or self.hierarchies.mounts

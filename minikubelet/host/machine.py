@@ -8,6 +8,7 @@ import fcntl
 import ipaddress
 import os
 import re
+import shutil
 import socket
 import struct
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 _SIOCGIFADDR = 0x8915
 _IFF_UP_ROUTE = 0x1
 _NAME_BYTES = 15
+_SYSTEM_UUIDS = ("/sys/class/dmi/id/product_uuid", "/proc/device-tree/vm,uuid")
+_HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
@@ -49,6 +52,61 @@ def machine_id() -> str:
         except OSError:
             continue
     return ""
+
+
+def system_uuid() -> str:
+    """Return the id that the firmware gives the machine, else the installation's."""
+    for name in _SYSTEM_UUIDS:
+        try:
+            return Path(name).read_text().strip().strip("\0")
+        except OSError:
+            continue
+    return machine_id()
+
+
+def os_image() -> str:
+    """Return the name of the distribution, as people read it; empty where it is unknown."""
+    for name in ("/etc/os-release", "/usr/lib/os-release"):
+        try:
+            return parse_os_release(Path(name).read_text())
+        except OSError:
+            continue
+    return ""
+
+
+def parse_os_release(text: str) -> str:
+    """Return PRETTY_NAME of an os-release file. Pure."""
+    found = re.search(r"^PRETTY_NAME=(.*)$", text, re.MULTILINE)
+    return found[1].strip().strip("\"'") if found else ""
+
+
+def architecture() -> str:
+    """Return the machine's architecture by Go's name, as in the label kubernetes.io/arch."""
+    name = os.uname().machine
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(name, name)
+
+
+def swap_bytes() -> int:
+    """Return the size of all swap in bytes."""
+    found = re.search(r"^SwapTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def disk_bytes(folder: str) -> int:
+    """Return the size of the file system that holds a folder, which need not exist yet."""
+    path = Path(folder)
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).total
+
+
+def hugepages() -> dict[int, int]:
+    """Return the bytes reserved in huge pages, by page size in bytes."""
+    found = {}
+    for entry in _HUGEPAGES.glob("hugepages-*kB"):
+        size = int(entry.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+        found[size] = int((entry / "nr_hugepages").read_text()) * size
+    return found
 
 
 def kernel_version() -> str:

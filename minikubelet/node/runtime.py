@@ -40,6 +40,8 @@ class RuntimeWatch:
         self._clock = clock
         self._on_change = on_change
         self._answered = float("-inf")
+        self.answered = anyio.Event()
+        """Set once the runtime has answered for the first time."""
         self._listed = float("-inf")
         self.facts = RuntimeFacts(
             problems=("container runtime status check may not have completed yet",)
@@ -92,6 +94,7 @@ class RuntimeWatch:
             problems=tuple(_problems(status)),
             images=images,
         )
+        self.answered.set()
 
 
 def _problems(status: m.StatusResponse) -> list[str]:

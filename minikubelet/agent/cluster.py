@@ -1,0 +1,120 @@
+"""The part of the agent that only a node of a cluster has: built when there is a kubeconfig.
+
+Owns the connection, the apiserver source, the Node object and the status manager, and plugs them to
+the rest. Without an apiserver's answer everything else goes on: pods that are remembered are cared
+for after a moment of silence.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskGroup
+
+from minikubelet.config.config import Config
+from minikubelet.cri.client import Client
+from minikubelet.host.clock import Clock
+from minikubelet.kube.api import Document
+from minikubelet.kube.client import Connection, connect
+from minikubelet.kube.kubeconfig import read
+from minikubelet.node.facts import MachineFacts, NodeSettings
+from minikubelet.node.manager import NodeManager
+from minikubelet.node.runtime import RuntimeWatch
+from minikubelet.observe.events import EventSink
+from minikubelet.sources.apiserver import APISource
+from minikubelet.sources.reports import ManifestReport
+from minikubelet.sources.updates import API, SourceSet
+from minikubelet.status.manager import StatusManager
+from minikubelet.syncloop import SyncLoop
+
+ADOPT_AFTER = 3.0
+"""Seconds of silence after which remembered pods are cared for without their source."""
+RUNTIME_WAIT = 30.0
+"""After so long without a word of the runtime the node is shown as not ready (B61)."""
+
+_log = structlog.get_logger("agent")
+
+
+class Cluster:
+    """The apiserver's side of a node."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: NodeSettings,
+        machine: MachineFacts,
+        client: Client,
+        clock: Clock,
+        events: EventSink,
+    ) -> None:
+        self.api = connection
+        self._clock = clock
+        self._mirrors: Mapping[str, Document] = {}
+        self.statuses = StatusManager(connection, clock, random.random, self._mirror_of)
+        self.source = APISource(
+            connection, settings.name, on_mirrors=self._take_mirrors, on_problem=_tell
+        )
+        self.runtime = RuntimeWatch(client.runtime, client.images, clock, self._runtime_changed)
+        self.node = NodeManager(
+            connection,
+            settings,
+            machine,
+            lambda: self.runtime.facts,
+            clock,
+            random.random,
+            events,
+        )
+
+    async def start(
+        self, group: TaskGroup, deliver: Callable[[SourceSet], Awaitable[None]]
+    ) -> None:
+        """Begin to hear the apiserver and to tell it statuses; returns at once."""
+        await group.start(self.source.run, deliver)
+        await group.start(self.statuses.run)
+        group.start_soon(self.runtime.run)
+        group.start_soon(self._join, group)
+
+    async def adopt_when_silent(self, syncloop: SyncLoop) -> None:
+        """Care for remembered pods when the apiserver hasn't spoken after a moment."""
+        await anyio.sleep(ADOPT_AFTER)
+        syncloop.adopt(API)
+
+    async def _join(self, group: TaskGroup) -> None:
+        with anyio.move_on_after(RUNTIME_WAIT):
+            await self.runtime.answered.wait()
+        await group.start(self.node.run)
+
+    def _mirror_of(self, full_name: str) -> Document | None:
+        return self._mirrors.get(full_name)
+
+    def _runtime_changed(self) -> None:
+        self.node.changed()
+
+    def _take_mirrors(self, mirrors: Mapping[str, Document]) -> None:
+        before, self._mirrors = self._mirrors, mirrors
+        changed = {name: mirror for name, mirror in mirrors.items() if before.get(name) != mirror}
+        if changed:
+            self.statuses.mirrors_changed(changed)
+
+
+async def join_cluster(
+    config: Config,
+    settings: NodeSettings,
+    machine: MachineFacts,
+    client: Client,
+    clock: Clock,
+    events: EventSink,
+) -> Cluster:
+    """Return the apiserver's side of the node. Raises KubeconfigError."""
+    kubeconfig = await anyio.to_thread.run_sync(read, config.kubeconfig)
+    connection = await connect(
+        kubeconfig, qps=config.kube_api_qps, burst=config.kube_api_burst, clock=clock
+    )
+    return Cluster(connection, settings, machine, client, clock, events)
+
+
+def _tell(report: ManifestReport) -> None:
+    for text in report.errors:
+        _log.error("pod of the apiserver refused", error=text, last_good_runs=report.last_good)
