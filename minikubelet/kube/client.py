@@ -118,7 +118,7 @@ class Connection:
         await self._session.reload()
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, once nobody waits for an answer any more."""
         await self._session.aclose()
 
     @asynccontextmanager
@@ -141,12 +141,13 @@ class Connection:
         while True:
             version = await self._session.look()
             transport = self._session.transport
-            response = await transport.open(
-                "GET", path, query=query, headers=self._session.headers(), pool=Pool.WATCH
-            )
+            response = await transport.watch(path, query=query, headers=self._session.headers())
             if response.status == _OK:
                 return Events(transport, response, deadline)
-            data = await transport.rest(response)
+            try:
+                data = await transport.rest(response)
+            finally:
+                transport.end(response)
             error = answers.error(response.status, response.headers, data)
             again = isinstance(error, Unauthorized) and not renewed
             if not again or not await self._session.renew(version):
@@ -190,7 +191,7 @@ class Events(ObjectReceiveStream[Document]):
 
     async def aclose(self) -> None:
         """Close the connection."""
-        self._response.close()
+        self._transport.end(self._response)
 
 
 def _asked_to_wait(error: APIError) -> float | None:

@@ -111,7 +111,7 @@ class Session:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self.transport.aclose()
+        await self.transport.retire()
 
     async def _read(self, *, refused: bool) -> None:
         try:

@@ -69,6 +69,7 @@ class Transport:
             pool: _Client(configuration, _Rest(_session(limit, tls), name, proxy))
             for pool, limit in _LIMITS.items()
         }
+        self._watches: set[aiohttp.ClientResponse] = set()
         self._running = 0
         self._retired = False
 
@@ -89,16 +90,16 @@ class Transport:
         """Return status, headers and body. Raises Unavailable; the deadline is the caller's."""
         self._running += 1
         try:
-            response = await self.open(
+            response = await self._open(
                 method, path, query=query, headers=headers, body=body, pool=pool
             )
             return response.status, response.headers, await self.rest(response)
         finally:
             self._running -= 1
             if self._retired and not self._running:
-                await self._close(Pool.REST, Pool.HEARTBEAT)
+                await self._close()
 
-    async def open(
+    async def _open(
         self,
         method: str,
         path: str,
@@ -132,6 +133,21 @@ class Transport:
         except _FAILURES as error:
             raise self._unavailable(error) from error
 
+    async def watch(
+        self, path: str, *, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        """Open a watch, to be given back with `end`. Raises Unavailable."""
+        response = await self._open("GET", path, query=query, headers=headers, pool=Pool.WATCH)
+        self._watches.add(response)
+        if self._retired:
+            self.end(response)
+        return response
+
+    def end(self, response: aiohttp.ClientResponse) -> None:
+        """Close a watch's connection; who is reading from it gets Unavailable."""
+        self._watches.discard(response)
+        response.close()
+
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Return what comes next of a watch, empty at its end. Raises Unavailable."""
         try:
@@ -142,21 +158,19 @@ class Transport:
     async def retire(self) -> None:
         """Close the watches now, and the rest with the last request under way."""
         self._retired = True
-        await self._close(Pool.WATCH)
+        # Closing a session alone would leave their readers waiting for ever.
+        for response in list(self._watches):
+            self.end(response)
         if not self._running:
-            await self._close(Pool.REST, Pool.HEARTBEAT)
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._close(*self._clients)
+            await self._close()
 
     def _unavailable(self, error: Exception) -> Unavailable:
         why = str(error) or type(error).__name__
         return Unavailable(f"cannot reach the apiserver {self.server}: {why}")
 
-    async def _close(self, *pools: Pool) -> None:
-        for pool in pools:
-            await self._clients[pool].rest_client.pool_manager.close()
+    async def _close(self) -> None:
+        for client in self._clients.values():
+            await client.rest_client.pool_manager.close()
 
 
 def _session(limit: int, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
