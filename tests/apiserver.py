@@ -11,11 +11,13 @@ from typing import Any
 
 import anyio
 from anyio.abc import ObjectReceiveStream
+from anyio.streams.memory import MemoryObjectSendStream
 
 from minikubelet.kube import api as kube
 from minikubelet.kube.api import Document, Pool
 from minikubelet.kube.errors import APIError, of
 
+COLLECTIONS = {"pods", "nodes", "configmaps", "secrets", "services", "leases"}
 MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "taints": "key"}
 
 
@@ -40,6 +42,9 @@ class MemoryAPI:
     always: APIError | None = None
     gate: anyio.Event | None = None
     on_create: Callable[[str, Document], Document] | None = None
+    watchers: list[tuple["Selection", MemoryObjectSendStream[Document]]] = field(
+        default_factory=list
+    )
     on_change: Callable[[str, Document | None], None] = lambda _path, _document: None
     version: int = 0
 
@@ -48,14 +53,24 @@ class MemoryAPI:
         self.version += 1
         stored = copy.deepcopy(document)
         stored.setdefault("metadata", {})["resourceVersion"] = str(self.version)
+        kind = "MODIFIED" if path in self.objects else "ADDED"
         self.objects[path] = stored
+        self._tell(kind, path, stored)
         self.on_change(path, copy.deepcopy(stored))
         return copy.deepcopy(stored)
 
     def drop(self, path: str) -> None:
         """Remove an object."""
-        del self.objects[path]
+        self.version += 1
+        gone = self.objects.pop(path)
+        gone["metadata"]["resourceVersion"] = str(self.version)
+        self._tell("DELETED", path, gone)
         self.on_change(path, None)
+
+    def _tell(self, kind: str, path: str, document: Document) -> None:
+        for selection, send in self.watchers:
+            if selection.wants(path, document):
+                send.send_nowait({"type": kind, "object": copy.deepcopy(document)})
 
     def sent(self, method: str) -> list[Request]:
         """Return the requests of one method."""
@@ -80,11 +95,20 @@ class MemoryAPI:
             raise self.failures.pop(0)
         if self.always is not None:
             raise self.always
-        return self._answer(method, path, body)
+        return self._answer(method, path, body, query or {})
 
-    def _answer(self, method: str, path: str, body: Any) -> Document:
+    def _answer(self, method: str, path: str, body: Any, query: Mapping[str, str]) -> Document:
         if method == "POST":
             return self._create(path, body)
+        if method == "GET" and path.rpartition("/")[2] in COLLECTIONS:
+            chosen = Selection(path, query.get("fieldSelector", ""))
+            items = [d for p, d in self.objects.items() if chosen.wants(p, d)]
+            return {
+                "apiVersion": "v1",
+                "kind": "List",
+                "metadata": {"resourceVersion": str(self.version + 1)},
+                "items": copy.deepcopy(items),
+            }
         base = path.removesuffix("/status")
         stored = self.objects.get(base)
         if stored is None:
@@ -122,10 +146,41 @@ class MemoryAPI:
     async def watch(
         self, path: str, query: Mapping[str, str], timeout: float
     ) -> AsyncIterator[ObjectReceiveStream[Document]]:
-        send, receive = anyio.create_memory_object_stream[Document](0)
-        with anyio.move_on_after(timeout):
-            async with receive, send:
-                yield receive
+        if self.always is not None:
+            raise self.always
+        send, receive = anyio.create_memory_object_stream[Document](10_000)
+        watcher = Selection(path, query.get("fieldSelector", "")), send
+        self.watchers.append(watcher)
+        try:
+            yield receive
+        finally:
+            self.watchers.remove(watcher)
+            send.close()
+            receive.close()
+
+
+class Selection:
+    """What a list or watch is about: a collection and a field selector."""
+
+    def __init__(self, path: str, selector: str) -> None:
+        self.path = path
+        self.fields = dict(part.split("=", 1) for part in selector.split(",") if part)
+
+    def wants(self, path: str, document: Document) -> bool:
+        """Tell whether an object is one of these."""
+        prefix, _, plural = self.path.rpartition("/")
+        if (
+            not path.startswith(f"{prefix}/")
+            or path.rpartition("/")[0].rpartition("/")[2] != plural
+        ):
+            return False
+        return all(_field(document, name) == value for name, value in self.fields.items())
+
+
+def _field(document: Any, name: str) -> Any:
+    for part in name.split("."):
+        document = (document or {}).get(part)
+    return document
 
 
 def merged(old: Any, patch: Any, name: str = "") -> Any:
@@ -137,6 +192,8 @@ def merged(old: Any, patch: Any, name: str = "") -> Any:
                 result.pop(key, None)
             elif key in MERGE_KEYS:
                 result[key] = _merged_list(result.get(key, []), value, MERGE_KEYS[key])
+            elif isinstance(value, list) and value[:1] == [{"$patch": "replace"}]:
+                result[key] = copy.deepcopy(value[1:])
             else:
                 result[key] = merged(result.get(key), value, key)
         return result
