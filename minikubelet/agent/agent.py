@@ -19,6 +19,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
+from minikubelet.agent.health import HealthChecks
 from minikubelet.agent.logs import LogReader
 from minikubelet.agent.parts import (
     configured,
@@ -32,8 +33,11 @@ from minikubelet.agent.parts import (
     resolv_conf,
     static_sources,
 )
-from minikubelet.agent.views import manifest_list, pod_list
+from minikubelet.agent.streams import StreamFinder
+from minikubelet.agent.views import find_pod, manifest_list, pod_list
+from minikubelet.api.pod import Pod
 from minikubelet.config.config import Config
+from minikubelet.config.effective import configz
 from minikubelet.cri import faults
 from minikubelet.cri.client import Client, Timeouts, connect
 from minikubelet.cri.errors import CRIError
@@ -132,6 +136,8 @@ class Agent:
         self._recovered = anyio.Event()
         self._starting = "starting: the pod sources have not been read yet"
         self._logs = LogReader(self._cache.get, self._clock.wall_ns)
+        self._streams = StreamFinder(self._client.runtime, self._execs, self._find_pod)
+        self._checks = HealthChecks(self._clock)
 
     async def start(self) -> None:
         """Start all parts in order; they run in the group given at creation."""
@@ -151,6 +157,7 @@ class Agent:
                 config, settings, machine, self._client, self._clock, self._journal
             )
             await self._cluster.start(self._group, self._deliver)
+        await self._start_port(settings.node_ips)
         runtime_name = await self._first_answer()
         kit = await self._kit(runtime_name, settings, machine)
         registry = Registry(kit, self._group, await self._memories.load())
@@ -177,6 +184,17 @@ class Agent:
         address, port = self._config.healthz_bind_address, self._config.healthz_port
         if port:
             await self._group.start(serve_port, health_api(callables), address, port)
+
+    async def _start_port(self, addresses: Sequence[str]) -> None:
+        """Open the node's own port, where there is somebody to let in."""
+        if self._config.server is None:
+            return
+        # Certificates and reviews cost 10 MiB: a node on its own doesn't pay for them.
+        from minikubelet.agent.serving import serve_node_api  # noqa: PLC0415
+
+        api = self._cluster.api if self._cluster is not None else None
+        serve = partial(serve_node_api, self._config, self._config.server, self._callables())
+        await self._group.start(serve, api, addresses)
 
     async def _deliver(self, delivered: SourceSet) -> None:
         """Pass a source's set on, once it is known what runs from before."""
@@ -251,6 +269,7 @@ class Agent:
 
     def _health_changed(self) -> None:
         problem = self._monitor.problem
+        self._checks.runtime_changed(problem)
         if problem:
             _log.warning("the container runtime is not available", error=problem)
             return
@@ -270,7 +289,14 @@ class Agent:
     def _callables(self) -> Callables:
         return Callables(
             problems=self._problems,
+            checks=self._checks.results,
             pods=lambda: pod_list(self._registry),
+            running_pods=self._streams.running_pods,
+            configz=lambda: configz(self._config),
+            run=self._streams.run,
+            exec=self._streams.exec,
+            attach=self._streams.attach,
+            port_forward=self._streams.port_forward,
             manifests=lambda: manifest_list(
                 self._sources,
                 self._syncloop.conflicts if self._syncloop is not None else (),
@@ -278,6 +304,9 @@ class Agent:
             ),
             container_logs=self._container_logs,
         )
+
+    def _find_pod(self, namespace: str, name: str) -> Pod | None:
+        return find_pod(self._registry, namespace, name)
 
     def _container_logs(
         self, request: LogRequest

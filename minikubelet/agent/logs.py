@@ -74,6 +74,11 @@ class LogReader:
         name = request.container
         if not any(container.name == name for container in worker.state.pod.all_containers()):
             raise NotFound(f'container "{name}" not found in pod "{request.pod}"')
+        if request.stream not in ("", "All"):
+            raise NotReady(
+                f'unable to return the given log stream: "{request.stream}". Please enable '
+                "PodLogsQuerySplitStreams feature gate in kubelet"
+            )
         status = _status_of(worker.status_now(), name)
         if status is None:
             raise NotReady(f'container "{name}" in pod "{request.pod}" is not available')
@@ -109,8 +114,10 @@ def instance_of(pod: str, status: ContainerStatus, *, previous: bool) -> str:
         if not found:
             raise NotReady(f'container "{name}" in pod "{pod}" is terminated')
         return found
-    reason = state.waiting.reason if state.waiting is not None else ""
-    text = _IMAGE_TROUBLE.get(reason) or reason or "ContainerCreating"
+    if state.waiting is None:
+        raise NotReady(f'container "{name}" in pod "{pod}" is waiting to start - no logs yet')
+    reason = state.waiting.reason
+    text = _IMAGE_TROUBLE.get(reason, reason)
     raise NotReady(f'container "{name}" in pod "{pod}" is waiting to start: {text}')
 
 

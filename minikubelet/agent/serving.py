@@ -110,8 +110,13 @@ def _always(pair: KeyPair) -> KeyPair:
 
 
 def _review(api: API | None, settings: ServerConfig) -> Review:
-    if api is None or not settings.authorization_webhook:
+    if not settings.authorization_webhook:
         return allow_all
+    if api is None:
+        raise CannotListen(
+            "cannot serve the kubelet API: authorization.mode is Webhook and there is no apiserver "
+            "to ask; give a --kubeconfig"
+        )
     return remembering(access_review(api), settings.authorized_ttl, settings.unauthorized_ttl)
 
 

@@ -57,6 +57,8 @@ class StreamFinder:
             if container is None or spec is None:
                 text = f"container {target.container} not found in pod {target.full_name}"
                 raise Refused(text)
+            if target.uid and self._translate_uid(target.uid) != pod.metadata.uid:
+                raise Refused(f"pod {target.full_name} not found")
             wanted = Streams(
                 stdin=streams.stdin,
                 stdout=streams.stdout,
@@ -143,7 +145,8 @@ def running_pod_list(
 ) -> dict[str, Any]:
     """Return sandboxes and containers as a v1 PodList, sorted by name. Pure."""
     pods: dict[str, dict[str, Any]] = {}
-    for labels in (each.labels for each in (*sandboxes, *containers)):
+    every = [each.labels for each in sandboxes] + [each.labels for each in containers]
+    for labels in every:
         if labels.get(POD_UID):
             pods.setdefault(labels[POD_UID], _pod_document(labels))
     for container in containers:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from minikubelet.api.pod import Pod
 from minikubelet.api.record import PodRecord
 from minikubelet.api.render import status_document
 from minikubelet.api.status import PodStatus
@@ -18,6 +19,15 @@ def pod_list(registry: Registry | None) -> dict[str, Any]:
     items = [_pod(record, status, worker) for record, status, worker in records]
     items.sort(key=lambda item: (item["metadata"].get("namespace", ""), item["metadata"]["name"]))
     return {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items}
+
+
+def find_pod(registry: Registry | None, namespace: str, name: str) -> Pod | None:
+    """Return the pod of a name; the running instance goes before one that waits for its turn."""
+    for worker in registry.workers if registry is not None else ():
+        metadata = worker.state.pod.metadata
+        if (metadata.namespace, metadata.name) == (namespace, name):
+            return worker.state.pod
+    return None
 
 
 def _pod(record: PodRecord, status: PodStatus, worker: Worker) -> dict[str, Any]:

@@ -7,7 +7,7 @@ something else than its default.
 from collections.abc import Mapping
 
 _APISERVER = "there is no connection to an apiserver yet"
-_SERVER = "the kubelet API is not served on TCP yet"
+_SERVER = "this part of the kubelet API is not served yet"
 _EVICTION = "pods are not evicted under node pressure yet"
 _IMAGE_GC = "unused images are not removed yet"
 _LOG_ROTATION = "container logs are not rotated yet"
@@ -22,27 +22,16 @@ _GO = "it belongs to the kubelet's own logging library"
 _GONE = "the kubelet itself ignores it"
 
 NO_EFFECT: Mapping[str, str] = {
-    "enableServer": _SERVER,
-    "address": _SERVER,
-    "port": _SERVER,
     "readOnlyPort": _SERVER,
-    "tlsCertFile": _SERVER,
-    "tlsPrivateKeyFile": _SERVER,
-    "tlsCipherSuites": _SERVER,
-    "tlsCurvePreferences": _SERVER,
-    "tlsMinVersion": _SERVER,
+    "tlsCurvePreferences": "OpenSSL chooses the key exchange",
     "rotateCertificates": _APISERVER,
     "serverTLSBootstrap": _APISERVER,
-    "authentication": _SERVER,
-    "authorization": _SERVER,
     "imagePullCredentialsVerificationPolicy": _APISERVER,
     "preloadedImagesVerificationAllowlist": _APISERVER,
     "eventRecordQPS": _APISERVER,
     "eventBurst": _APISERVER,
-    "enableDebuggingHandlers": _SERVER,
     "enableContentionProfiling": _SERVER,
     "oomScoreAdj": _OWN_PROCESS,
-    "streamingConnectionIdleTimeout": _SERVER,
     "nodeStatusUpdateFrequency": _APISERVER,
     "nodeStatusReportFrequency": _APISERVER,
     "nodeLeaseDurationSeconds": _APISERVER,
@@ -118,7 +107,6 @@ NO_EFFECT: Mapping[str, str] = {
     # flags without a field
     "--kubeconfig": _APISERVER,
     "--bootstrap-kubeconfig": _APISERVER,
-    "--cert-dir": _APISERVER,
     "--node-labels": _APISERVER,
     "--cloud-provider": _APISERVER,
     "--runtime-cgroups": _STATS,

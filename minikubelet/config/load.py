@@ -22,6 +22,7 @@ from minikubelet.config.effects import NO_EFFECT, key_of, reason_of
 from minikubelet.config.flags import FLAG_DEFAULTS, FLAGS, Kind
 from minikubelet.config.pflag import Parsed, parse
 from minikubelet.config.schema import KubeletConfiguration
+from minikubelet.config.server import check_server, is_authentication_asked_for
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 _PATHS = (
@@ -64,8 +65,13 @@ def load_parsed(parsed: Parsed) -> Config:
     document = with_defaults(from_files, from_file="config" in parsed.values)
     flags = _apply_flags(document, parsed, reading)
     node_name = _node_name(flags)
+    asked_for_port = _asks_for_port(from_files, parsed)
     if not reading.faults:
         reading.faults += [_told(problem) for problem in check(document)]
+        port_faults = check_server(
+            document, kubeconfig=flags["kubeconfig"], asked_for=asked_for_port
+        )
+        reading.faults += [_told(problem) for problem in port_faults]
         reading.faults += check_node_name(node_name)
         if not flags["root-dir"]:
             reading.faults.append("--root-dir: must name a folder")
@@ -81,6 +87,7 @@ def load_parsed(parsed: Parsed) -> Config:
         flags,
         node_name=node_name,
         cpus=os.cpu_count() or 1,
+        asked_for_port=asked_for_port,
         warnings=tuple(reading.warnings),
     )
 
@@ -216,6 +223,15 @@ def _apply_flags(document: dict[str, Any], parsed: Parsed, reading: _Reading) ->
         if only[name]:
             only[name] = str(Path(only[name]).absolute())
     return only
+
+
+def _asks_for_port(from_files: Mapping[str, Any], parsed: Parsed) -> bool:
+    """Tell whether a file or a flag names a way to authenticate at the node's own port."""
+    asked = dict(from_files)
+    for name, value in parsed.values.items():
+        if FLAGS[name].target.startswith("authentication."):
+            put(asked, FLAGS[name].target, value)
+    return is_authentication_asked_for(asked)
 
 
 def _node_name(flags: Mapping[str, Any]) -> str:

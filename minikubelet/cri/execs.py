@@ -6,7 +6,8 @@ answer is waited for a short while longer and then given up. With several comman
 at a time it can't be told whose exit it was: then only the time limit ends them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import anyio
@@ -41,10 +42,22 @@ class Execs:
         self, container_id: str, command: Sequence[str], timeout: float
     ) -> m.ExecSyncResponse:
         """Run a command to its end; `timeout` in seconds, 0 for none. Raises CRIError."""
+        with self._noted(container_id) as running:
+            return await self._run(running, container_id, command, timeout)
+
+    async def sync(
+        self, container_id: str, command: Sequence[str], timeout: float
+    ) -> m.ExecSyncResponse:
+        """Run a command as the runtime does it: children that keep its pipes open count as it."""
+        with self._noted(container_id):
+            return await self._runtime.exec_sync(container_id, command, timeout)
+
+    @contextmanager
+    def _noted(self, container_id: str) -> Iterator[_Running]:
         running = _Running()
         self._running.setdefault(container_id, []).append(running)
         try:
-            return await self._run(running, container_id, command, timeout)
+            yield running
         finally:
             others = self._running[container_id]
             others.remove(running)

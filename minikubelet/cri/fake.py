@@ -20,7 +20,6 @@ from minikubelet.cri import messages as m
 from minikubelet.cri.errors import DeadlineExceeded, NotFound
 from minikubelet.cri.fake_calls import fail, state_name
 from minikubelet.cri.fake_events import EventPolicy
-from minikubelet.cri.fake_sandboxes import FakeSandboxes
 from minikubelet.cri.fake_script import (
     NEVER,
     Exec,
@@ -32,6 +31,7 @@ from minikubelet.cri.fake_state import (
     FakeContainer,
     FakeSandbox,
 )
+from minikubelet.cri.fake_streaming import FakeStreaming
 from minikubelet.cri.fake_views import (
     container_status,
     list_container,
@@ -41,7 +41,7 @@ from minikubelet.cri.services import EventKind, RuntimeEvent
 __all__ = ["NEVER", "EventPolicy", "Exec", "FakeRuntime", "Program", "Script"]
 
 
-class FakeRuntime(FakeSandboxes):
+class FakeRuntime(FakeStreaming):
     """A runtime in memory."""
 
     # what a test asks

@@ -7,7 +7,7 @@ from minikubelet.cri import messages as m
 from minikubelet.cri.errors import AlreadyExists, CRIError, NotFound
 from minikubelet.cri.fake_events import EventPolicy
 from minikubelet.cri.fake_images import FakeImages
-from minikubelet.cri.fake_script import Call, Script
+from minikubelet.cri.fake_script import Call, Script, Ticket
 from minikubelet.cri.fake_state import ExecHook, FakeContainer, FakeSandbox, FakeWorld, StartHook
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ class FakeCalls(FakeWorld):
         self.script = Script()
         self.images = FakeImages(self.script, images or (), registry, self.later)
         self.network_ready = True
+        self.streaming_url = "http://127.0.0.1:1"
+        self.tickets: dict[str, Ticket] = {}
         self._any_image = images is None
         self._handlers = set(handlers)
         self._addresses = 0

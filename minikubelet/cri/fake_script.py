@@ -13,6 +13,7 @@ import anyio
 
 from minikubelet.cri import messages as m
 from minikubelet.cri.errors import CRIError, DeadlineExceeded, Unavailable
+from minikubelet.cri.services import Streams
 
 NEVER = float("inf")
 
@@ -45,6 +46,18 @@ class Exec:
     stdout: bytes = b""
     stderr: bytes = b""
     takes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a URL stands for; `kind` is exec, attach or portforward."""
+
+    kind: str
+    subject: str
+    config: m.ContainerConfig | None = None
+    command: tuple[str, ...] = ()
+    streams: Streams = field(default_factory=Streams)
+    ports: tuple[int, ...] = ()
 
 
 Fault = CRIError | float

@@ -13,6 +13,7 @@ from minikubelet.cri import messages as m
 from minikubelet.cri.errors import NotFound
 from minikubelet.cri.grpc import Connection, Reply, ReplyType
 from minikubelet.cri.messages import v1
+from minikubelet.cri.services import Streams
 
 
 class GrpcRuntime:
@@ -129,6 +130,34 @@ class GrpcRuntime:
         request = v1.ExecSyncRequest(container_id=container_id, cmd=cmd, timeout=seconds)
         limit = self._limit + seconds if seconds else None
         return await self._call("ExecSync", request, m.ExecSyncResponse, timeout=limit)
+
+    async def exec(self, container_id: str, cmd: Sequence[str], streams: Streams) -> str:
+        """Prepare a command with streams; return their URL."""
+        request = v1.ExecRequest(
+            container_id=container_id,
+            cmd=cmd,
+            tty=streams.tty,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+        )
+        return (await self._call("Exec", request, v1.ExecResponse)).url
+
+    async def attach(self, container_id: str, streams: Streams) -> str:
+        """Prepare streams of a container's own process; return their URL."""
+        request = v1.AttachRequest(
+            container_id=container_id,
+            tty=streams.tty,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+        )
+        return (await self._call("Attach", request, v1.AttachResponse)).url
+
+    async def port_forward(self, pod_sandbox_id: str, ports: Sequence[int]) -> str:
+        """Prepare connections into a sandbox; return their URL."""
+        request = v1.PortForwardRequest(pod_sandbox_id=pod_sandbox_id, port=ports)
+        return (await self._call("PortForward", request, v1.PortForwardResponse)).url
 
     async def reopen_container_log(self, container_id: str) -> None:
         """Open the log file again."""

@@ -16,6 +16,16 @@ from typing import Protocol
 from minikubelet.cri import messages as m
 
 
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Which streams of a process are wanted; at least one, and no stderr beside a terminal."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+
 class RuntimeService(Protocol):
     """Sandboxes and containers."""
 
@@ -77,6 +87,15 @@ class RuntimeService(Protocol):
         self, container_id: str, cmd: Sequence[str], timeout: float
     ) -> m.ExecSyncResponse:
         """Run a command to its end; `timeout` in seconds, 0 for none. Raises DeadlineExceeded."""
+
+    async def exec(self, container_id: str, cmd: Sequence[str], streams: Streams) -> str:
+        """Prepare a command with streams; return the URL where they are to be had, once."""
+
+    async def attach(self, container_id: str, streams: Streams) -> str:
+        """Prepare streams of a container's own process; return their URL as `exec` does."""
+
+    async def port_forward(self, pod_sandbox_id: str, ports: Sequence[int]) -> str:
+        """Prepare connections into a sandbox; return their URL. Only WebSockets name `ports`."""
 
     async def reopen_container_log(self, container_id: str) -> None:
         """Open the log file again after it was renamed."""

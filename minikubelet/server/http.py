@@ -4,18 +4,21 @@ A client that goes away cancels its handler at once; so does the agent's end, si
 log would hold it for ever. What a handler didn't expect is logged and answered with status 500.
 """
 
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from anyio.abc import TaskStatus
 
 from minikubelet.server.callables import Callables
 from minikubelet.server.container_logs import container_logs
 from minikubelet.server.healthz import healthz
-from minikubelet.server.listen import private_listener
+from minikubelet.server.listen import CannotListen, private_listener
 from minikubelet.server.manifests import manifests
 from minikubelet.server.pods import pods
 
@@ -37,7 +40,7 @@ _OPEN = web.AppKey("open", _Scopes)
 
 def local_api(callables: Callables) -> web.Application:
     """Return the API of the unix socket."""
-    app = _application()
+    app = application()
     app.router.add_get("/healthz", healthz(callables))
     app.router.add_get("/pods", pods(callables))
     app.router.add_get("/manifests", manifests(callables))
@@ -47,7 +50,7 @@ def local_api(callables: Callables) -> web.Application:
 
 def health_api(callables: Callables) -> web.Application:
     """Return what answers on the loopback port."""
-    app = _application()
+    app = application()
     app.router.add_get("/healthz", healthz(callables))
     return app
 
@@ -81,11 +84,31 @@ async def serve_port(
     await _until_cancelled(runner, task_status)
 
 
-def _application() -> web.Application:
-    app = web.Application(middlewares=[_guarded])
+def application(*middlewares: Middleware) -> web.Application:
+    """Return an application without routes; its requests end with the agent."""
+    app = web.Application(middlewares=[_guarded, *middlewares])
     app[_OPEN] = _Scopes()
     app.on_shutdown.append(_cancel_open)
     return app
+
+
+async def serve_tls(
+    app: web.Application,
+    host: str,
+    port: int,
+    context: ssl.SSLContext,
+    *,
+    task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve HTTPS until cancelled; `started` tells the port. Raises CannotListen."""
+    runner = await _runner(app)
+    site = web.TCPSite(runner, host, port, ssl_context=context)
+    try:
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise CannotListen(f"cannot serve the kubelet API on {host}:{port}: {error}") from error
+    await _until_cancelled(runner, task_status, runner.addresses[0][1])
 
 
 async def _runner(app: web.Application) -> web.AppRunner:
@@ -100,9 +123,11 @@ async def _runner(app: web.Application) -> web.AppRunner:
     return runner
 
 
-async def _until_cancelled(runner: web.AppRunner, task_status: TaskStatus[None]) -> None:
+async def _until_cancelled(
+    runner: web.AppRunner, task_status: TaskStatus[Any], started: object = None
+) -> None:
     try:
-        task_status.started()
+        task_status.started(started)
         await anyio.sleep_forever()
     finally:
         with anyio.move_on_after(SHUTDOWN_SECONDS, shield=True):

@@ -86,7 +86,7 @@ class TestInstance:
                 NOTHING,
                 NOTHING,
                 False,
-                'container "a" in pod "pod" is waiting to start: ContainerCreating',
+                'container "a" in pod "pod" is waiting to start - no logs yet',
             ),
         ],
     )

@@ -133,8 +133,6 @@ def test_the_command_line_of_kubeadm_and_kind_is_taken_as_it_is(tmp_path: Path) 
         "--pod-infra-container-image",
         "--provider-id",
         "--runtime-cgroups",
-        "address",
-        "authentication",
         "evictionHard",
         "imageGCHighThresholdPercent",
         "rotateCertificates",
@@ -287,4 +285,5 @@ def test_configz_shows_everything_but_credentials(tmp_path: Path) -> None:
     shown = configz(loaded(argument))["kubeletconfig"]
     assert shown["staticPodURLHeader"] == {"Authorization": ["<masked>"]}
     assert (shown["maxPods"], shown["syncFrequency"]) == (3, "1m0s")
-    assert "kind" not in shown
+    assert shown["kind"] == "KubeletConfiguration"
+    assert shown["apiVersion"] == "kubelet.config.k8s.io/v1beta1"

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 
 from minikubelet.cli.client import Agent
-from minikubelet.server.callables import Callables, LogRequest
+from minikubelet.cri.services import Streams
+from minikubelet.server.callables import Callables, LogRequest, Target
 from minikubelet.server.http import local_api, serve_socket
 
 EMPTY: Mapping[str, Any] = {"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}
@@ -44,17 +45,64 @@ class Log:
             await anyio.sleep_forever()
 
 
+@dataclass
+class StreamsOf:
+    """Answers each question for streams with `url` or `refusal`, and notes it."""
+
+    url: str = "http://127.0.0.1:1/none"
+    refusal: Exception | None = None
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def exec(self, target: Target, command: Sequence[str], streams: Streams) -> str:
+        return self._answer("exec", target, tuple(command), streams)
+
+    async def attach(self, target: Target, streams: Streams) -> str:
+        return self._answer("attach", target, streams)
+
+    async def port_forward(self, target: Target, ports: Sequence[int]) -> str:
+        return self._answer("port_forward", target, tuple(ports))
+
+    async def run(self, target: Target, command: Sequence[str]) -> bytes:
+        return self._answer("run", target, tuple(command)).encode()
+
+    async def running_pods(self) -> Mapping[str, Any]:
+        self._answer("running_pods")
+        return EMPTY
+
+    def _answer(self, *question: Any) -> str:
+        self.asked.append(question)
+        if self.refusal is not None:
+            raise self.refusal
+        return self.url
+
+
 def callables(
     *,
     problems: Callable[[], Sequence[str]] = list,
     pods: Callable[[], Mapping[str, Any]] = lambda: EMPTY,
     manifests: Callable[[], Mapping[str, Any]] = lambda: {"manifests": []},
     log: Log | None = None,
+    checks: Callable[[], Mapping[str, str]] = lambda: {"ping": ""},
+    streams: StreamsOf | None = None,
 ) -> Callables:
+    streams = streams or StreamsOf()
+
     def read(request: LogRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return (log or Log()).read(request)
 
-    return Callables(problems, pods, manifests, read)
+    return Callables(
+        problems=problems,
+        checks=checks,
+        pods=pods,
+        running_pods=streams.running_pods,
+        manifests=manifests,
+        configz=lambda: {"kubeletconfig": {"kind": "KubeletConfiguration"}},
+        container_logs=read,
+        run=streams.run,
+        exec=streams.exec,
+        attach=streams.attach,
+        port_forward=streams.port_forward,
+    )
 
 
 @asynccontextmanager
