@@ -99,10 +99,9 @@ class NodeManager:
         node = nodes.get(self._settings.name)
         if node is None and self._node is not None:
             _log.warning("the Node object is gone", node=self._settings.name)
+            self._gone.set()
         self._set(node)
         self._seen.set()
-        if node is None:
-            self._gone.set()
 
     def _set(self, node: Document | None) -> None:
         was = self.uid
