@@ -17,12 +17,12 @@ from typing import Any
 
 import anyio
 import structlog
-from anyio.abc import TaskStatus
+from anyio.abc import ObjectReceiveStream, TaskStatus
 
 from minikubelet.kube import answers
 from minikubelet.kube.api import API, Document, Pool
 from minikubelet.kube.backoff import Backoff
-from minikubelet.kube.errors import APIError, Gone, Unavailable
+from minikubelet.kube.errors import APIError, Gone, ServerError, Unavailable
 
 Objects = Mapping[str, Document]
 """Documents by `namespace/name`, or by name where there is no namespace."""
@@ -31,6 +31,8 @@ OnSet = Callable[[Objects], Awaitable[None]]
 _PAGE = "500"
 _SHORT_SECONDS = 1.0
 """A watch that ends earlier and brought nothing is a failure."""
+_BREAKS = 3
+"""So many in a row, and somebody has to know."""
 _log = structlog.get_logger("kube")
 
 
@@ -90,6 +92,8 @@ class _Reflector:
         self._objects: dict[str, Document] | None = None
         self._version = ""
         self._problem = ""
+        self._breaks = 0
+        """Watches in a row that were opened and broke at once."""
         self._log = _log.bind(path=path, **query)
 
     async def run(self, task_status: TaskStatus[None]) -> None:
@@ -159,28 +163,36 @@ class _Reflector:
             "resourceVersion": self._version,
             "timeoutSeconds": str(max(round(seconds), 1)),
         }
-        began = anyio.current_time()
-        alive, broken = False, ""
         async with self._api.watch(self._path, query, seconds + timing.margin) as events:
-            self._tell("")
+            if self._breaks < _BREAKS:
+                self._tell("")
+            why = await self._receive(events)
+        if why:
+            # One break is no news, if the next watch can be opened and lasts.
+            self._log.debug("watch broke", error=why)
+            self._breaks += 1
+            if self._breaks >= _BREAKS:
+                self._tell(why)
+            await anyio.sleep(self._backoff.failed())
+
+    async def _receive(self, events: ObjectReceiveStream[Document]) -> str:
+        """Take a watch's events until it ends; return what broke it, empty for a good end."""
+        began, good = anyio.current_time(), False
+        try:
             while True:
-                try:
-                    event = await events.receive()
-                except anyio.EndOfStream:
-                    break
-                except Unavailable as error:
-                    # No news yet: only if no other watch can be opened somebody has to know.
-                    broken = error.message
-                    break
-                await self._take(event)
+                await self._take(await events.receive())
+                good = True
+        except anyio.EndOfStream:
+            why = f"cannot watch {self._path}: the apiserver ends each watch at once"
+            ended = True
+        except Unavailable as error:
+            why, ended = error.message, False
+        finally:
+            good = good or anyio.current_time() - began >= _SHORT_SECONDS
+            if good:
                 self._backoff.succeeded()
-                alive = True
-        if broken:
-            self._log.debug("watch broke", error=broken)
-        elif alive or anyio.current_time() - began >= _SHORT_SECONDS:
-            self._backoff.succeeded()
-            return
-        await anyio.sleep(self._backoff.failed())
+                self._breaks = 0
+        return "" if good and ended else why
 
     async def _take(self, event: Document) -> None:
         kind, document = event.get("type"), event.get("object")
@@ -188,7 +200,7 @@ class _Reflector:
             raise answers.of_status(document)
         meta = document.get("metadata") if isinstance(document, dict) else None
         if not isinstance(document, dict) or not isinstance(meta, dict):
-            raise Unavailable(f"cannot read an event of {self._path}: no object.metadata")
+            raise ServerError(f"cannot read an event of {self._path}: no object.metadata")
         self._version = str(meta.get("resourceVersion") or self._version)
         key = None if kind == "BOOKMARK" else self._key(document)
         if key is None:
