@@ -22,10 +22,11 @@ from minikubelet.kube.kubeconfig import read
 from minikubelet.node.facts import MachineFacts, NodeSettings
 from minikubelet.node.manager import NodeManager
 from minikubelet.node.runtime import RuntimeWatch
-from minikubelet.observe.events import EventSink
+from minikubelet.observe.events import Journal
 from minikubelet.sources.apiserver import APISource
 from minikubelet.sources.reports import ManifestReport
 from minikubelet.sources.updates import API, SourceSet
+from minikubelet.status.events import APIEvents
 from minikubelet.status.manager import StatusManager
 from minikubelet.syncloop import SyncLoop
 
@@ -40,14 +41,15 @@ _log = structlog.get_logger("agent")
 class Cluster:
     """The apiserver's side of a node."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts it plugs together
         self,
         connection: Connection,
         settings: NodeSettings,
         machine: MachineFacts,
         client: Client,
         clock: Clock,
-        events: EventSink,
+        journal: Journal,
+        events: APIEvents,
     ) -> None:
         self.api = connection
         self._clock = clock
@@ -64,8 +66,10 @@ class Cluster:
             lambda: self.runtime.facts,
             clock,
             random.random,
-            events,
+            journal,
         )
+        self._events = events
+        journal.plug(events)
 
     async def start(
         self, group: TaskGroup, deliver: Callable[[SourceSet], Awaitable[None]]
@@ -73,6 +77,7 @@ class Cluster:
         """Begin to hear the apiserver and to tell it statuses; returns at once."""
         await group.start(self.source.run, deliver)
         await group.start(self.statuses.run)
+        group.start_soon(self._events.run)
         group.start_soon(self.runtime.run)
         group.start_soon(self._join, group)
 
@@ -105,14 +110,22 @@ async def join_cluster(
     machine: MachineFacts,
     client: Client,
     clock: Clock,
-    events: EventSink,
+    journal: Journal,
 ) -> Cluster:
     """Return the apiserver's side of the node. Raises KubeconfigError."""
     kubeconfig = await anyio.to_thread.run_sync(read, config.kubeconfig)
     connection = await connect(
         kubeconfig, qps=config.kube_api_qps, burst=config.kube_api_burst, clock=clock
     )
-    return Cluster(connection, settings, machine, client, clock, events)
+    events = APIEvents(
+        connection,
+        settings.name,
+        clock,
+        random.random,
+        qps=config.event_record_qps,
+        burst=config.event_burst,
+    )
+    return Cluster(connection, settings, machine, client, clock, journal, events)
 
 
 def _tell(report: ManifestReport) -> None:

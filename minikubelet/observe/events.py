@@ -61,10 +61,17 @@ class Journal:
         self._wall_ns = wall_ns
         self._size = size
         self._events: OrderedDict[_Key, Event] = OrderedDict()
+        self._sinks: list[EventSink] = []
         self._log = structlog.get_logger("events")
+
+    def plug(self, sink: EventSink) -> None:
+        """Pass every event on to another sink, too."""
+        self._sinks.append(sink)
 
     def emit(self, ref: PodRef, type_: str, reason: str, message: str) -> None:
         """Record one event and log it once; a repeat only counts."""
+        for sink in self._sinks:
+            sink.emit(ref, type_, reason, message)
         now = self._wall_ns()
         key = (ref, type_, reason, message)
         old = self._events.get(key)
@@ -78,7 +85,7 @@ class Journal:
         emit = self._log.warning if type_ == WARNING else self._log.info
         emit(
             "event",
-            pod=f"{ref.namespace}/{ref.name}",
+            **{ref.kind.lower(): f"{ref.namespace}/{ref.name}".lstrip("/")},
             uid=ref.uid,
             reason=reason,
             message=message,
