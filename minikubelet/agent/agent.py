@@ -28,6 +28,7 @@ from minikubelet.agent.parts import (
     network_problem,
     node_addresses,
     node_context,
+    node_prober,
     node_settings,
     pod_limits,
     resolv_conf,
@@ -42,6 +43,7 @@ from minikubelet.cri import faults
 from minikubelet.cri.client import Client, Timeouts, connect
 from minikubelet.cri.errors import CRIError
 from minikubelet.cri.execs import Execs
+from minikubelet.criconfig.context import NodeContext
 from minikubelet.host import cgroups
 from minikubelet.host.clock import SystemClock
 from minikubelet.images.manager import ImageManager
@@ -55,7 +57,8 @@ from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods import housekeeping
 from minikubelet.pods.kit import Kit, NobodyListens
 from minikubelet.pods.registry import Registry
-from minikubelet.probes.http import HTTPHooks
+from minikubelet.probes.hooks import HTTPHooks
+from minikubelet.probes.manager import ProbeManager
 from minikubelet.server.callables import Callables, LogRequest, NotReady
 from minikubelet.server.http import health_api, local_api, serve_port, serve_socket
 from minikubelet.sources.updates import SourceSet
@@ -254,8 +257,17 @@ class Agent:
             host_ips=node.node_ips,
             random=random.random,
             network_problem=network_problem(self._client.runtime),
+            probes=await self._start_probes(node),
             statuses=self._cluster.statuses if self._cluster is not None else NobodyListens(),
         )
+
+    async def _start_probes(self, node: NodeContext) -> ProbeManager:
+        prober = node_prober(self._execs, self._hierarchies, node)
+        probes = ProbeManager(
+            prober, self._journal, self._clock, random.random, on_result=self._runtime_changed
+        )
+        await self._group.start(probes.run)
+        return probes
 
     async def _sweep(self, kit: Kit, registry: Registry, syncloop: SyncLoop) -> None:
         await syncloop.all_seen.wait()

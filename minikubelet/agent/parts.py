@@ -8,17 +8,22 @@ import anyio.to_thread
 import structlog
 
 from minikubelet import KUBERNETES_VERSION
+from minikubelet.api.pod import Pod
 from minikubelet.config.config import Config
 from minikubelet.cri.errors import CRIError
+from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
+from minikubelet.criconfig.cgroup import pod_cgroup
 from minikubelet.criconfig.context import NodeContext
 from minikubelet.criconfig.dns import RESOLVED_UPSTREAM_FILE, ResolvConf, parse_resolv_conf
 from minikubelet.host import machine
-from minikubelet.host.cgroups import Hierarchies
+from minikubelet.host.cgroups import Cgroups, Hierarchies
 from minikubelet.images.policy import ImageSettings
 from minikubelet.node import capacity
 from minikubelet.node.facts import MachineFacts, NodeSettings, Taint
 from minikubelet.pods.kit import Limits
+from minikubelet.probes.exec import ExecProber
+from minikubelet.probes.prober import NodeProber
 from minikubelet.sources.file import FileSource
 from minikubelet.sources.reports import LastGood, ManifestReport, Source
 from minikubelet.sources.updates import API, FILE, HTTP
@@ -64,6 +69,16 @@ async def node_context(
         recursive_read_only_handlers=await _recursive_read_only_handlers(runtime),
         extra_masked_paths=await anyio.to_thread.run_sync(_thermal_folders),
     )
+
+
+def node_prober(execs: Execs, hierarchies: Hierarchies, node: NodeContext) -> NodeProber:
+    """Return what makes probes; it finds a container's processes by its cgroup."""
+    cgroups = Cgroups(hierarchies)
+
+    def processes_of(pod: Pod, container_id: str) -> set[int]:
+        return cgroups.processes_below(pod_cgroup(pod, node), container_id)
+
+    return NodeProber(ExecProber(execs, processes_of))
 
 
 def machine_facts(root_dir: str) -> MachineFacts:

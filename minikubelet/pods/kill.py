@@ -7,6 +7,7 @@ kuberuntime_termination_order.go.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 import anyio
@@ -16,6 +17,7 @@ from minikubelet.api.pod import Container, Pod
 from minikubelet.cri.errors import CRIError, NotFound
 from minikubelet.criconfig.labels import read_annotations
 from minikubelet.lifecycle.runtime import ContainerRecord, PodRuntimeStatus
+from minikubelet.lifecycle.steps import ContainerKill, KillCause
 from minikubelet.observe.events import NORMAL, WARNING
 from minikubelet.pods.hooks import HookFailed, run_hook
 from minikubelet.pods.kit import Kit
@@ -34,6 +36,32 @@ def spec_grace(pod: Pod) -> int:
     if grace is None:
         grace = pod.spec.termination_grace_period_seconds
     return MIN_STOP_SECONDS if grace is None else min(grace, MAX_GRACE)
+
+
+def kill_grace(pod: Pod, kill: ContainerKill) -> int:
+    """Return the grace in seconds of a kill that isn't the pod's end.
+
+    A failed probe may have one of its own (kubelet_container.go setTerminationGracePeriod).
+    """
+    container = next((c for c in pod.all_containers() if c.name == kill.name), None)
+    probe = None
+    if container is not None and pod.metadata.deletion_grace_period_seconds is None:
+        match kill.cause:
+            case KillCause.LIVENESS:
+                probe = container.liveness_probe
+            case KillCause.STARTUP:
+                probe = container.startup_probe
+    own = probe.termination_grace_period_seconds if probe is not None else None
+    return spec_grace(pod) if own is None else own
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A container to stop: its Killing event's text, its grace in seconds (None: the pod's)."""
+
+    record: ContainerRecord
+    message: str = ""
+    grace: float | None = None
 
 
 class _Order:
@@ -119,28 +147,27 @@ async def _pre_stop(
 async def kill_containers(
     kit: Kit,
     state: PodState,
-    kills: Iterable[tuple[ContainerRecord, str]],
-    *,
-    grace: float | None = None,
+    endings: Iterable[Ending],
 ) -> None:
-    """Stop containers at the same time, each with its message; raise the first CRIError at the end.
+    """Stop containers at the same time; raise the first CRIError at the end.
 
     A failure keeps none of the others from its signal.
     """
-    wanted = list(kills)
-    order = _Order(state.pod, [record for record, _ in wanted])
+    wanted = list(endings)
+    order = _Order(state.pod, [ending.record for ending in wanted])
     failures: list[CRIError] = []
 
-    async def kill(record: ContainerRecord, message: str) -> None:
+    async def kill(ending: Ending) -> None:
+        record, message = ending.record, ending.message
         try:
-            await kill_container(kit, state, record, message, grace=grace, order=order)
+            await kill_container(kit, state, record, message, grace=ending.grace, order=order)
         except CRIError as error:
             _log.warning("cannot stop a container", container=record.name, error=str(error))
             failures.append(error)
 
     async with anyio.create_task_group() as group:
-        for record, message in wanted:
-            group.start_soon(kill, record, message)
+        for ending in wanted:
+            group.start_soon(kill, ending)
     if failures:
         raise failures[0]
 
@@ -158,7 +185,7 @@ async def kill_pod(
     Also one that has died by itself: only a stop takes its address and its host ports back.
     """
     try:
-        await kill_containers(kit, state, [(r, "") for r in view.running], grace=grace)
+        await kill_containers(kit, state, [Ending(r, grace=grace) for r in view.running])
     except CRIError as error:
         kit.events.emit(state.ref(), WARNING, "FailedKillPod", f"error killing pod: {error}")
         raise

@@ -1,6 +1,6 @@
 """What every worker works with: the runtime and the rooms beside it, plugged in by `agent`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from minikubelet.criconfig.dns import ResolvConf
 from minikubelet.criconfig.resources import CgroupResources
 from minikubelet.host.clock import Clock
 from minikubelet.images.manager import ImageManager
+from minikubelet.lifecycle.probes import NO_PROBES, ProbeResults
 from minikubelet.observe.events import EventSink
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
@@ -62,6 +63,42 @@ class Hooks(Protocol):
         self, pod: Pod, container: Container, action: HTTPGetAction, pod_ip: str
     ) -> None:
         """Make a hook's request. Raises OSError with the transport error's text."""
+
+
+class Probes(Protocol):
+    """Probes containers; it reports, others act. No call blocks."""
+
+    def add(self, pod: Pod, remembered: PodStatus) -> ProbeResults:
+        """Take a pod on; return its results, which are kept up to date from now on.
+
+        `remembered` is what was last told of it before the agent's start.
+        """
+
+    def observe(self, uid: str, status: PodStatus, held: Collection[str]) -> None:
+        """Take a pod's newest status; `held` are ids of containers whose postStart hook runs."""
+
+    def ending(self, uid: str) -> None:
+        """Stop what could restart containers of a pod that is to end."""
+
+    def remove(self, uid: str) -> None:
+        """Drop a pod. Idempotent."""
+
+
+class NobodyProbes:
+    """A node without probers: probes gate nothing."""
+
+    def add(self, pod: Pod, remembered: PodStatus) -> ProbeResults:  # noqa: ARG002  Probes' own
+        """Return no results, for ever."""
+        return NO_PROBES
+
+    def observe(self, uid: str, status: PodStatus, held: Collection[str]) -> None:
+        """Do nothing."""
+
+    def ending(self, uid: str) -> None:
+        """Do nothing."""
+
+    def remove(self, uid: str) -> None:
+        """Do nothing."""
 
 
 class Statuses(Protocol):
@@ -126,6 +163,7 @@ class Kit:
     """A number in [0, 1): spreads retries."""
     network_problem: Callable[[], Awaitable[str]]
     """Says why the runtime's network isn't ready; empty when it is."""
+    probes: Probes = field(default_factory=NobodyProbes)
     statuses: Statuses = field(default_factory=NobodyListens)
     ready_cgroups: set[str] = field(default_factory=set)
     """QoS cgroups that were set up since the start."""

@@ -165,6 +165,7 @@ class Registry:
         elif not state.static:
             # What another agent told of it (restart counts, readiness) goes on.
             take_status(self._kit, state, record.pod.status)
+        state.probes = self._kit.probes.add(record.pod, state.status)
         worker = Worker(self._kit, state, self._admission, self._finished)
         self._workers[record.uid] = worker
         self._resume_end(worker, memory)
@@ -207,6 +208,7 @@ class Registry:
             del self._started[name]
         self._kit.timeline.forget(uid)
         self._kit.statuses.forget(uid)
+        self._kit.probes.remove(uid)
         respawn = self._respawn.pop(uid, None)
         if respawn is not None:
             self._spawn(*respawn)

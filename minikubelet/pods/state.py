@@ -197,6 +197,7 @@ class PodState:
                 _log.info("pod phase", phase=status.phase, reason=status.reason, uid=self.uid)
             self.status = status
             self.told = False
+        kit.probes.observe(self.uid, status, self.pending_hooks)
         if not self.told:
             self.told = True
             kit.statuses.tell(self.record, status, static=self.static)

@@ -21,7 +21,13 @@ from minikubelet.lifecycle.phase import FINAL
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.observe.events import NORMAL, WARNING
 from minikubelet.pods.cgroups import ensure_cgroup
-from minikubelet.pods.kill import kill_container, kill_containers, kill_pod
+from minikubelet.pods.kill import (
+    Ending,
+    kill_container,
+    kill_containers,
+    kill_grace,
+    kill_pod,
+)
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.sandbox import (
     Sandbox,
@@ -158,7 +164,10 @@ async def _make_room(
     if actions.kill_pod:
         await kill_pod(kit, state, view)
     by_id = {record.id: record for record in view.containers}
-    await kill_containers(kit, state, [(by_id[kill.id], kill.message) for kill in actions.kill])
+    endings = [
+        Ending(by_id[kill.id], kill.message, kill_grace(state.pod, kill)) for kill in actions.kill
+    ]
+    await kill_containers(kit, state, endings)
     if actions.reset:
         await _reset(kit, state, view, actions)
     for container_id in actions.prune:

@@ -28,12 +28,14 @@ async def terminate_pod(
     makes the runtime tear the network down, and once is enough. Raises CRIError.
     """
     state.update_status(kit)
+    kit.probes.ending(state.uid)
     grace = max(0.0, deadline - kit.clock.monotonic())
     await kill_pod(kit, state, view, grace=grace, stop_sandboxes=not removed)
     after = await kit.cache.newer_than(state.uid, state.last_action)
     if after.running:
         _log.info("containers still run after the kill", uid=state.uid)
         return False
+    kit.probes.remove(state.uid)
     state.is_terminal = True
     state.update_status(kit)
     if removed:

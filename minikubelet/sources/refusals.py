@@ -130,17 +130,3 @@ def _refused_projection(volume: Volume, name: str) -> bool:
 def _json_name(name: str) -> str:
     encoded = dict(zip(Volume.__struct_fields__, Volume.__struct_encode_fields__, strict=True))
     return encoded[name]
-
-
-def without_effect(pod: Pod) -> list[Problem]:
-    """Return a warning for each field that is taken but does nothing yet."""
-    return [
-        Problem(join(path, json_name), "probes have no effect yet")
-        for path, container in pod.containers_with_paths()
-        for json_name, probe in (
-            ("livenessProbe", container.liveness_probe),
-            ("readinessProbe", container.readiness_probe),
-            ("startupProbe", container.startup_probe),
-        )
-        if probe is not None
-    ]

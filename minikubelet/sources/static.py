@@ -25,7 +25,7 @@ from minikubelet.api.problems import Problem, invalid, required
 from minikubelet.api.record import PodRecord
 from minikubelet.api.shape import compare
 from minikubelet.api.validation import validate_pod
-from minikubelet.sources.refusals import api_references, unsupported, without_effect
+from minikubelet.sources.refusals import api_references, unsupported
 from minikubelet.sources.updates import FILE
 
 _MAX_UID = 64
@@ -79,7 +79,6 @@ def static_pod(raw: Mapping[str, Any], place: Place, origin: str = "") -> Outcom
     except DecodeError as error:
         return Outcome(None, error.problems, warnings)
     errors = [*validate_pod(pod), *api_references(pod), *unsupported(pod)]
-    warnings += tuple(without_effect(pod))
     if errors:
         return Outcome(None, tuple(dict.fromkeys(errors)), warnings)
     return Outcome(PodRecord(pod, document, origin or place.name), (), warnings)

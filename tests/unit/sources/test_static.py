@@ -230,11 +230,8 @@ def test_supported_volumes_pass() -> None:
     record_of(pod_document(volumes=volumes))
 
 
-def test_a_probe_is_a_warning() -> None:
-    outcome = static_pod(
-        pod_document(**in_container(readinessProbe={"tcpSocket": {"port": 1}})), PLACE
-    )
+def test_a_probe_is_fine() -> None:
+    probed = in_container(readinessProbe={"tcpSocket": {"port": 1}})
+    outcome = static_pod(pod_document(**probed), PLACE)
     assert outcome.record is not None
-    assert [str(w) for w in outcome.warnings] == [
-        "spec.containers[0].readinessProbe: probes have no effect yet"
-    ]
+    assert outcome.warnings == ()

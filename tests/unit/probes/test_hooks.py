@@ -11,7 +11,8 @@ import pytest
 
 from minikubelet.api.pod import HTTPGetAction
 from minikubelet.observe.events import PodRef
-from minikubelet.probes.http import HTTPHooks, HTTPRequest, port_number, request_of
+from minikubelet.probes.hooks import HTTPHooks
+from minikubelet.probes.request import HTTPRequest, port_number, request_of
 from tests.builders import a_pod, decoded_container
 
 pytestmark = pytest.mark.anyio
