@@ -171,6 +171,7 @@ class Agent:
         self._recovered.set()
         self._group.start_soon(self._sweep, kit, registry, self._syncloop)
         if self._cluster is not None:
+            self._cluster.on_mirror = registry.debug_static
             self._group.start_soon(self._cluster.adopt_when_silent, self._syncloop)
         if self._sources or self._cluster is not None:
             with anyio.move_on_after(FIRST_SETS_SECONDS):
@@ -258,7 +259,7 @@ class Agent:
             random=random.random,
             network_problem=network_problem(self._client.runtime),
             probes=await self._start_probes(node),
-            statuses=self._cluster.statuses if self._cluster is not None else NobodyListens(),
+            statuses=self._cluster or NobodyListens(),
         )
 
     async def _start_probes(self, node: NodeContext) -> ProbeManager:

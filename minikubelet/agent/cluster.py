@@ -13,6 +13,8 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
+from minikubelet.api.record import PodRecord
+from minikubelet.api.status import PodStatus
 from minikubelet.config.config import Config
 from minikubelet.cri.client import Client
 from minikubelet.host.clock import Clock
@@ -28,6 +30,7 @@ from minikubelet.sources.reports import ManifestReport
 from minikubelet.sources.updates import API, SourceSet
 from minikubelet.status.events import APIEvents
 from minikubelet.status.manager import StatusManager
+from minikubelet.status.mirror import MirrorPods
 from minikubelet.syncloop import SyncLoop
 
 ADOPT_AFTER = 3.0
@@ -41,7 +44,7 @@ _log = structlog.get_logger("agent")
 class Cluster:
     """The apiserver's side of a node."""
 
-    def __init__(  # noqa: PLR0913  the parts it plugs together
+    def __init__(
         self,
         connection: Connection,
         settings: NodeSettings,
@@ -53,8 +56,8 @@ class Cluster:
     ) -> None:
         self.api = connection
         self._clock = clock
-        self._mirrors: Mapping[str, Document] = {}
-        self.statuses = StatusManager(connection, clock, random.random, self._mirror_of)
+        self.mirrors = MirrorPods(connection, settings.name, lambda: self.node.uid, journal)
+        self.statuses = StatusManager(connection, clock, random.random, self.mirrors.of)
         self.source = APISource(
             connection, settings.name, on_mirrors=self._take_mirrors, on_problem=_tell
         )
@@ -68,6 +71,9 @@ class Cluster:
             random.random,
             journal,
         )
+        self.node.on_node = self._node_changed
+        self.on_mirror: Callable[[str, Document], None] = lambda _name, _mirror: None
+        """Told each mirror pod (by full name) that was made or changed."""
         self._events = events
         journal.plug(events)
 
@@ -78,30 +84,58 @@ class Cluster:
         await group.start(self.source.run, deliver)
         await group.start(self.statuses.run)
         group.start_soon(self._events.run)
+        group.start_soon(self.mirrors.run)
         group.start_soon(self.runtime.run)
         group.start_soon(self._join, group)
 
     async def adopt_when_silent(self, syncloop: SyncLoop) -> None:
         """Care for remembered pods when the apiserver hasn't spoken after a moment."""
-        await anyio.sleep(ADOPT_AFTER)
+        with anyio.move_on_after(ADOPT_AFTER):
+            await syncloop.all_seen.wait()
         syncloop.adopt(API)
+        await syncloop.all_seen.wait()
+        self.mirrors.look(sources_ready=True)
 
     async def _join(self, group: TaskGroup) -> None:
         with anyio.move_on_after(RUNTIME_WAIT):
             await self.runtime.answered.wait()
         await group.start(self.node.run)
 
-    def _mirror_of(self, full_name: str) -> Document | None:
-        return self._mirrors.get(full_name)
+    def _node_changed(self, _node: Document | None) -> None:
+        self.mirrors.look()
 
     def _runtime_changed(self) -> None:
         self.node.changed()
 
     def _take_mirrors(self, mirrors: Mapping[str, Document]) -> None:
-        before, self._mirrors = self._mirrors, mirrors
-        changed = {name: mirror for name, mirror in mirrors.items() if before.get(name) != mirror}
+        changed = {
+            name: mirror for name, mirror in mirrors.items() if self.mirrors.of(name) != mirror
+        }
+        self.mirrors.seen(mirrors)
         if changed:
             self.statuses.mirrors_changed(changed)
+            for name, mirror in changed.items():
+                self.on_mirror(name, mirror)
+
+    # What workers tell: statuses, and of static pods that there should be a mirror pod.
+
+    def known(self, record: PodRecord, *, static: bool) -> None:
+        """Take a pod that has a worker from now on."""
+        if static:
+            self.mirrors.want(record)
+
+    def tell(self, record: PodRecord, status: PodStatus, *, static: bool) -> None:
+        """Take a pod's newest status."""
+        self.statuses.tell(record, status, static=static)
+
+    def finished(self, record: PodRecord) -> None:
+        """Take that a pod has ended."""
+        self.statuses.finished(record)
+
+    def forget(self, uid: str) -> None:
+        """Take that a pod is gone."""
+        self.mirrors.forget(uid)
+        self.statuses.forget(uid)
 
 
 async def join_cluster(

@@ -104,6 +104,9 @@ class NobodyProbes:
 class Statuses(Protocol):
     """Tells the apiserver; on a node without one nobody listens. No call blocks."""
 
+    def known(self, record: PodRecord, *, static: bool) -> None:
+        """Take a pod that has a worker from now on."""
+
     def tell(self, record: PodRecord, status: PodStatus, *, static: bool) -> None:
         """Take a pod's newest status, or news of its object."""
 
@@ -116,6 +119,9 @@ class Statuses(Protocol):
 
 class NobodyListens:
     """The statuses of a node without an apiserver: each is computed when somebody asks."""
+
+    def known(self, record: PodRecord, *, static: bool) -> None:
+        """Do nothing."""
 
     def tell(self, record: PodRecord, status: PodStatus, *, static: bool) -> None:
         """Do nothing."""

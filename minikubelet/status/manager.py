@@ -105,6 +105,9 @@ class StatusManager:
             entry.take_live(record.raw)
         self._consider(entry)
 
+    def known(self, record: PodRecord, *, static: bool) -> None:
+        """Take a pod that has a worker; there is nothing to write before its first status."""
+
     def mirrors_changed(self, changed: Mapping[str, Document]) -> None:
         """Take notice of mirror pods (by full name) that were made or changed."""
         for entry in self._entries.values():
