@@ -105,6 +105,8 @@ def after_attempt(state: ProbeState, kind: ProbeKind, probe: Probe, outcome: Res
     Enough equal outcomes in a row settle it. A container that failed its liveness probe, and one
     whose startup probe has settled either way, isn't probed so any more.
     """
+    if outcome is state.last and outcome is state.result:
+        return state  # more of the same
     run = state.run + 1 if outcome is state.last else 1
     counted = replace(state, last=outcome, run=run)
     failed = outcome is Result.FAILURE

@@ -71,7 +71,7 @@ class Reader:
             first = self._bytes.partition(b"\n")[0].rstrip(b"\r")
             if not first:
                 raise EOFError("EOF")
-            _parse_status(first)
+            _parse_status(first.decode("latin-1"))
             if ended or len(self._bytes) > MAX_HEAD:
                 raise EOFError("unexpected EOF")
 
@@ -116,8 +116,7 @@ class Reader:
         return None
 
 
-def _parse_status(line: bytes) -> int:
-    text = line.decode("latin-1")
+def _parse_status(text: str) -> int:
     version, _, rest = text.partition(" ")
     if not version.startswith("HTTP/") or not rest:
         raise MalformedReply("HTTP response", text)
@@ -128,11 +127,11 @@ def _parse_status(line: bytes) -> int:
 
 
 def _parse_head(head: bytes) -> Reply:
-    first, *lines = head.split(b"\n")
-    status = _parse_status(first.rstrip(b"\r"))
+    first, *lines = head.decode("latin-1").split("\n")
+    status = _parse_status(first.rstrip("\r"))
     headers: dict[str, str] = {}
     for line in lines:
-        name, found, value = line.decode("latin-1").partition(":")
+        name, found, value = line.partition(":")
         if not found:
             raise MalformedReply("MIME header line", name)
         headers.setdefault(name.strip().lower(), value.strip())

@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import struct
+from functools import lru_cache
 from ipaddress import ip_address
 
 import anyio
@@ -35,15 +36,22 @@ async def connect(host: str, port: int) -> socket.socket:
 
 
 async def _addresses(host: str) -> list[str]:
+    if _is_address(host):
+        return [host]
+    try:
+        found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise OSError(f"dial tcp: lookup {host}: {error.strerror}") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+@lru_cache(maxsize=1024)
+def _is_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
-        try:
-            found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise OSError(f"dial tcp: lookup {host}: {error.strerror}") from error
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    return [host]
+        return False
+    return True
 
 
 async def _connect(family: int, address: str, port: int) -> socket.socket:
