@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from minikubelet.server.callables import Callables
 from minikubelet.server.container_logs import container_logs
 from minikubelet.server.healthz import healthz
-from minikubelet.server.listen import CannotListen, private_listener
+from minikubelet.server.listen import private_listener, tcp_listener
 from minikubelet.server.manifests import manifests
 from minikubelet.server.pods import pods
 
@@ -101,14 +101,10 @@ async def serve_tls(
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTPS until cancelled; `started` tells the port. Raises CannotListen."""
-    runner = await _runner(app)
-    site = web.TCPSite(runner, host, port, ssl_context=context)
-    try:
-        await site.start()
-    except OSError as error:
-        await runner.cleanup()
-        raise CannotListen(f"cannot serve the kubelet API on {host}:{port}: {error}") from error
-    await _until_cancelled(runner, task_status, runner.addresses[0][1])
+    with tcp_listener(host, port) as listener:
+        runner = await _runner(app)
+        await web.SockSite(runner, listener, ssl_context=context).start()
+        await _until_cancelled(runner, task_status, listener.getsockname()[1])
 
 
 async def _runner(app: web.Application) -> web.AppRunner:

@@ -1,4 +1,6 @@
-"""The unix socket of the local API: only its owner may open it, and only one agent serves on it.
+"""The sockets: TCP for the node's own port, and the unix socket of the local API.
+
+The unix socket is private: only its owner may open it, and only one agent serves on it.
 
 A socket file that nobody listens on is a leftover of an agent that was killed; it is replaced. One
 that takes connections belongs to a living agent (even one that is stopped or busy: the kernel
@@ -51,6 +53,29 @@ def private_listener(path: Path) -> Iterator[socket.socket]:
             yield listener
         finally:
             _remove(path, inode)
+
+
+@contextmanager
+def tcp_listener(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind a TCP address; `::` takes IPv4, too, as Go's servers do. Raises CannotListen.
+
+    A kernel without IPv6 serves IPv4 on `::`.
+    """
+    if host == "::" and not socket.has_dualstack_ipv6():
+        host = "0.0.0.0"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server(
+            (host, port), family=family, backlog=1024, dualstack_ipv6=host == "::"
+        )
+    except OSError as error:
+        raise CannotListen(
+            f"cannot serve the kubelet API on {host} port {port}: {error.strerror or error}; "
+            "stop what listens there, or set another address or port"
+        ) from error
+    with listener:
+        listener.settimeout(0)
+        yield listener
 
 
 def _taken(path: Path) -> str:

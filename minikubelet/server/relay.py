@@ -15,16 +15,16 @@ import asyncio
 import http.client
 import io
 import math
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 import anyio
 from aiohttp import web
 
 from minikubelet.server import upgrade
+from minikubelet.server.ends import LINGER_SECONDS, MAX_REFUSAL_BYTES, Client, End, News
 from minikubelet.server.errors import plain_error
 from minikubelet.server.upgrade import Backend, BadBackend
 
@@ -33,9 +33,6 @@ ANSWER_SECONDS = 30.0
 """For the head of the runtime's answer."""
 REFUSAL_SECONDS = 10.0
 """For the body of an answer that refuses."""
-LINGER_SECONDS = 30.0
-"""For a client to take what the runtime sent before it ended."""
-MAX_REFUSAL_BYTES = 1 << 20
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive"})
 
 
@@ -62,120 +59,6 @@ async def relay(request: web.Request, url: str, idle_seconds: float) -> web.Stre
         return plain_error(f"{error}\n", 500)
 
 
-class _News:
-    """Wakes whoever waits for a connection to change."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def tell(self) -> None:
-        self._event.set()
-        self._event = asyncio.Event()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
-class _End(asyncio.Protocol):
-    """One side of a connection being carried; until it is joined to another it collects."""
-
-    transport: asyncio.Transport
-
-    def __init__(self) -> None:
-        self.received = bytearray()
-        self.peer: _End | None = None
-        self.moved_at = 0.0
-        """The loop's time of the last byte."""
-        self.has_ended = False
-        self.news = _News()
-        self.can_write = asyncio.Event()
-        self.can_write.set()
-        self._discards = False
-        self._cut_off: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self.peer is not None:
-            self.moved_at = asyncio.get_running_loop().time()
-            if not self.peer.transport.is_closing():
-                self.peer.transport.write(data)
-        elif not self._discards:
-            self.received += data
-            if len(self.received) > MAX_REFUSAL_BYTES:
-                self.transport.pause_reading()
-            self.news.tell()
-
-    def eof_received(self) -> bool:
-        """End this direction; tell asyncio whether the other may stay."""
-        self.has_ended = True
-        self.news.tell()
-        peer = self.peer
-        if (
-            peer is None
-            or peer.transport.is_closing()
-            or not (self.transport.can_write_eof() and peer.transport.can_write_eof())
-        ):
-            return False
-        peer.transport.write_eof()
-        return True
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # whoever waits sees that the transport is closing
-        self.has_ended = True
-        self.can_write.set()
-        self.news.tell()
-        if self._cut_off is not None:
-            self._cut_off.cancel()
-
-    def pause_writing(self) -> None:
-        self.can_write.clear()
-        if self.peer is not None:
-            self.peer.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        self.can_write.set()
-        if self.peer is not None:
-            self.peer.transport.resume_reading()
-
-    def join(self, peer: "_End", news: _News) -> None:
-        """Pass on what comes, from now on."""
-        self.peer = peer
-        self.news = news
-        self.moved_at = asyncio.get_running_loop().time()
-
-    def discard(self) -> None:
-        """Throw away what comes, from now on: it has no receiver any more."""
-        self.peer = None
-        self._discards = True
-        self.transport.resume_reading()
-
-    def close(self) -> None:
-        """Close, once what was written is delivered; who doesn't take it is cut off."""
-        if self._cut_off is None and not self.transport.is_closing():
-            loop = asyncio.get_running_loop()
-            self._cut_off = loop.call_later(LINGER_SECONDS, self.transport.abort)
-            self.transport.close()
-
-
-class _Client(_End):
-    """The client's side, taken over from aiohttp, which must hear of its end."""
-
-    def __init__(self, request: web.Request, transport: asyncio.Transport) -> None:
-        super().__init__()
-        self.transport = transport
-        self._http = request.protocol
-        # What a WebSocket client sent before it was answered; later bytes come here.
-        self.early = self._http._message_tail  # noqa: SLF001  aiohttp gives no other way to it
-        transport.set_protocol(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        # Where the client left first, this cancels the handler.
-        self._http.connection_lost(exc)
-
-
 class _Taken(web.Response):
     """What a handler returns for a connection that aiohttp no longer has."""
 
@@ -191,24 +74,24 @@ class _Taken(web.Response):
 
 
 @asynccontextmanager
-async def _dialled(backend: Backend) -> AsyncIterator[_End]:
+async def _dialled(backend: Backend) -> AsyncIterator[End]:
     """Connect; the connection is gone afterwards. Raises BadBackend."""
     loop = asyncio.get_running_loop()
     context = ssl.create_default_context() if backend.tls else None
     try:
         with anyio.fail_after(DIAL_SECONDS):
-            _, end = await loop.create_connection(_End, backend.host, backend.port, ssl=context)
+            _, end = await loop.create_connection(End, backend.host, backend.port, ssl=context)
     except (OSError, TimeoutError) as error:
         reason = str(error) or f"no answer in {DIAL_SECONDS:g} s"
         raise BadBackend(f"error dialing backend: {reason}") from None
-    _without_delay(end.transport)
+    end.send_at_once()
     try:
         yield end
     finally:
         end.close()
 
 
-async def _answered(runtime: _End) -> int:
+async def _answered(runtime: End) -> int:
     """Wait for the head of the runtime's answer; return its status. Raises BadBackend."""
     with anyio.move_on_after(ANSWER_SECONDS):
         while upgrade.END_OF_HEAD not in runtime.received:
@@ -226,7 +109,7 @@ async def _answered(runtime: _End) -> int:
     raise BadBackend(f"the runtime's streaming server gave no answer in {ANSWER_SECONDS:g} s")
 
 
-async def _refusal(runtime: _End) -> web.Response:
+async def _refusal(runtime: End) -> web.Response:
     """Return the runtime's refusal as the client gets it."""
     runtime.transport.resume_reading()
     with anyio.move_on_after(REFUSAL_SECONDS):
@@ -234,7 +117,7 @@ async def _refusal(runtime: _End) -> web.Response:
             if len(runtime.received) > MAX_REFUSAL_BYTES:
                 break
             await runtime.news.wait()
-    answer = http.client.HTTPResponse(cast("socket.socket", _Sock(bytes(runtime.received))))
+    answer = http.client.HTTPResponse(cast("Any", _Sock(bytes(runtime.received))))
     try:
         answer.begin()
         body = answer.read()
@@ -261,15 +144,15 @@ class _Sock:
         return io.BytesIO(self._data)
 
 
-async def _joined(request: web.Request, runtime: _End, idle_seconds: float) -> web.Response:
+async def _joined(request: web.Request, runtime: End, idle_seconds: float) -> web.Response:
     """Join both connections and wait until one ends. A cancelled wait cuts the client off."""
     transport = request.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client went away")
-    client = _Client(request, transport)
-    _without_delay(client.transport)
+    client = Client(request, transport)
+    client.send_at_once()
     try:
-        news = _News()
+        news = News()
         client.join(runtime, news)
         runtime.join(client, news)
         client.transport.write(bytes(runtime.received))
@@ -286,7 +169,7 @@ async def _joined(request: web.Request, runtime: _End, idle_seconds: float) -> w
     return _Taken()
 
 
-async def _until_over(client: _End, runtime: _End, news: _News, idle_seconds: float) -> None:
+async def _until_over(client: End, runtime: End, news: News, idle_seconds: float) -> None:
     """Wait until both directions have ended, a connection is lost, or nothing moves any more."""
     loop = asyncio.get_running_loop()
     while not (
@@ -302,16 +185,9 @@ async def _until_over(client: _End, runtime: _End, news: _News, idle_seconds: fl
             await news.wait()
 
 
-async def _delivered(client: _End, runtime: _End) -> None:
+async def _delivered(client: End, runtime: End) -> None:
     """Let each side take what the other sent before it ended, as far as it still listens."""
     client.discard()
     runtime.discard()
     with anyio.move_on_after(LINGER_SECONDS):
         await client.can_write.wait()
-
-
-def _without_delay(transport: asyncio.BaseTransport) -> None:
-    """Send small pieces at once: they are keystrokes."""
-    found = transport.get_extra_info("socket")
-    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -29,9 +29,9 @@ class Backend:
 
     host: str
     port: int
-    tls: bool
     target: str
     """Path and query."""
+    tls: bool = False
 
 
 def is_upgrade(headers: RawHeaders) -> bool:
@@ -82,10 +82,12 @@ def request_head(method: str, target: str, headers: RawHeaders, peer: str) -> by
 
 def status_of(head: bytes) -> int:
     """Return the status of an answer's head. Raises BadBackend."""
-    version, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    line = head.partition(b"\r\n")[0]
+    version, _, rest = line.partition(b" ")
     code = rest[:3]
     if not version.startswith(b"HTTP/1.") or not code.isdigit():
-        raise BadBackend(f"malformed HTTP response {head[:60]!r}")
+        text = line[:60].decode("latin-1")
+        raise BadBackend(f'malformed HTTP response "{text}"')
     return int(code)
 
 
