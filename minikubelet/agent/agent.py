@@ -8,7 +8,7 @@ Stopping the agent stops no pod. Decides nothing about pods.
 import os
 import random
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from minikubelet.agent.health import HealthChecks
 from minikubelet.agent.logs import LogReader
 from minikubelet.agent.parts import (
     configured,
+    default_view,
     image_settings,
     machine_facts,
     network_problem,
@@ -56,6 +57,7 @@ from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods import housekeeping
 from minikubelet.pods.kit import Kit, NobodyListens
+from minikubelet.pods.placement import NodeView
 from minikubelet.pods.registry import Registry
 from minikubelet.probes.hooks import HTTPHooks
 from minikubelet.probes.manager import ProbeManager
@@ -260,6 +262,7 @@ class Agent:
             network_problem=network_problem(self._client.runtime),
             probes=await self._start_probes(node),
             statuses=self._cluster or NobodyListens(),
+            node_view=self._node_view(default_view(settings, machine)),
         )
 
     async def _start_probes(self, node: NodeContext) -> ProbeManager:
@@ -269,6 +272,10 @@ class Agent:
         )
         await self._group.start(probes.run)
         return probes
+
+    def _node_view(self, default: NodeView) -> Callable[[], NodeView]:
+        cluster = self._cluster
+        return lambda: default if cluster is None else cluster.view(default)
 
     async def _sweep(self, kit: Kit, registry: Registry, syncloop: SyncLoop) -> None:
         await syncloop.all_seen.wait()

@@ -7,6 +7,7 @@ for after a moment of silence.
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 import anyio
 import anyio.to_thread
@@ -25,6 +26,7 @@ from minikubelet.node.facts import MachineFacts, NodeSettings
 from minikubelet.node.manager import NodeManager
 from minikubelet.node.runtime import RuntimeWatch
 from minikubelet.observe.events import Journal
+from minikubelet.pods.placement import NodeTaint, NodeView
 from minikubelet.sources.apiserver import APISource
 from minikubelet.sources.reports import ManifestReport
 from minikubelet.sources.updates import API, SourceSet
@@ -100,6 +102,19 @@ class Cluster:
         with anyio.move_on_after(RUNTIME_WAIT):
             await self.runtime.answered.wait()
         await group.start(self.node.run)
+
+    def view(self, default: NodeView) -> NodeView:
+        """Return the Node object as admission sees it; `default` while it hasn't been seen."""
+        policy = self.runtime.facts.supplemental_groups_policy
+        node = self.node.node
+        if node is None:
+            return replace(default, supplemental_groups_policy=policy)
+        taints = tuple(
+            NodeTaint(taint["key"], taint.get("value") or "", taint["effect"])
+            for taint in node.get("spec", {}).get("taints") or ()
+        )
+        labels = node["metadata"].get("labels") or {}
+        return NodeView(default.name, labels, taints, policy)
 
     def _node_changed(self, _node: Document | None) -> None:
         self.mirrors.look()

@@ -20,8 +20,10 @@ from minikubelet.host import machine
 from minikubelet.host.cgroups import Cgroups, Hierarchies
 from minikubelet.images.policy import ImageSettings
 from minikubelet.node import capacity
+from minikubelet.node.document import labels
 from minikubelet.node.facts import MachineFacts, NodeSettings, Taint
 from minikubelet.pods.kit import Limits
+from minikubelet.pods.placement import NodeView
 from minikubelet.probes.exec import ExecProber
 from minikubelet.probes.prober import NodeProber
 from minikubelet.sources.file import FileSource
@@ -171,14 +173,15 @@ def pod_limits(config: Config) -> Limits:
         max_pods=config.max_pods,
         allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         kernel_version=machine.kernel_numbers(machine.kernel_version()),
-        node_labels={
-            "kubernetes.io/os": "linux",
-            "kubernetes.io/hostname": config.node_name,
-            "kubernetes.io/arch": machine.architecture(),
-        },
+        app_armor=machine.has_app_armor(),
         max_restart_delay=config.max_container_restart_period,
         sync_frequency=config.sync_frequency,
     )
+
+
+def default_view(settings: NodeSettings, facts: MachineFacts) -> NodeView:
+    """Return the node as admission sees it where there is no Node object."""
+    return NodeView(settings.name, labels(settings, facts))
 
 
 def image_settings(config: Config) -> ImageSettings:

@@ -86,6 +86,14 @@ def architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(name, name)
 
 
+def has_app_armor() -> bool:
+    """Tell whether the kernel enforces AppArmor profiles."""
+    try:
+        return Path("/sys/module/apparmor/parameters/enabled").read_text().startswith("Y")
+    except OSError:
+        return False
+
+
 def swap_bytes() -> int:
     """Return the size of all swap in bytes."""
     found = re.search(r"^SwapTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)

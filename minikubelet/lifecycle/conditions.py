@@ -111,6 +111,16 @@ def ready_to_start(*, sandbox_ready: bool) -> PodCondition:
     return _condition("PodReadyToStartContainers", "True" if sandbox_ready else "False")
 
 
+def disruption(message: str) -> PodCondition:
+    """Return DisruptionTarget: the node itself ended the pod (KEP-3329)."""
+    return _condition("DisruptionTarget", "True", "TerminationByKubelet", message)
+
+
+def resize_infeasible(message: str) -> PodCondition:
+    """Return PodResizePending for a wish that this node will never follow (KEP-1287)."""
+    return _condition("PodResizePending", "True", "Infeasible", message)
+
+
 def all_restarting(pod: Pod, phase: str, *, restarting: bool) -> PodCondition | None:
     """Return AllContainersRestarting, or None for a pod without such a rule (KEP-5532)."""
     rules = (

@@ -31,6 +31,8 @@ class Verdict:
     phase: str
     reason: str
     message: str
+    disruption: str = ""
+    """The message of the condition DisruptionTarget; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Situation:
     message: str = ""
     """Why the pod as a whole waits (admission, volumes), shown while it isn't final."""
     reason: str = ""
+    resize_refused: str = ""
+    """Why a wish for other resources isn't followed; empty: there is no such wish."""
 
 
 def generate(
@@ -102,7 +106,7 @@ def generate(
         ephemeral_container_statuses=tuple(sorted(ephemeral, key=lambda s: s.name)),
     )
     status = _with_ips(status, pod, runtime, situation)
-    return replace(status, conditions=_conditions(pod, runtime, earlier, status, now))
+    return replace(status, conditions=_conditions(pod, runtime, earlier, status, situation, now))
 
 
 def rejected_status(
@@ -209,12 +213,25 @@ def _with_ips(
 
 
 def _conditions(
-    pod: Pod, runtime: PodRuntimeStatus, earlier: PodStatus, status: PodStatus, now: str
+    pod: Pod,
+    runtime: PodRuntimeStatus,
+    earlier: PodStatus,
+    status: PodStatus,
+    situation: Situation,
+    now: str,
 ) -> tuple[PodCondition, ...]:
-    foreign = [c for c in pod.status.conditions if c.type not in conditions.OWNED]
+    verdict = situation.verdict
+    disrupted = verdict is not None and bool(verdict.disruption) and status.phase in FINAL
+    kept = {*conditions.OWNED, "DisruptionTarget"} if disrupted else conditions.OWNED
+    foreign = [c for c in pod.status.conditions if c.type not in kept]
     both = (*status.init_container_statuses, *status.container_statuses)
     containers = conditions.containers_ready(pod, both, status.phase)
-    made: list[PodCondition] = [
+    made: list[PodCondition] = []
+    if disrupted and verdict is not None:
+        made.append(conditions.disruption(verdict.disruption))
+    if situation.resize_refused:
+        made.append(conditions.resize_infeasible(situation.resize_refused))
+    made += [
         conditions.ready_to_start(sandbox_ready=not sandbox_decision(pod, runtime).create),
         conditions.initialized(
             pod, status.init_container_statuses, status.container_statuses, status.phase

@@ -4,8 +4,8 @@ Source: kubelet lifecycle/predicate.go, sysctl/allowlist.go; the order and the t
 kubelet's. A refused static pod is tried again by its worker, a refusal is never for ever.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
 
@@ -14,6 +14,7 @@ from minikubelet.criconfig.context import NodeContext
 from minikubelet.criconfig.requests import Totals, amounts, pod_requests
 from minikubelet.criconfig.sandbox import dotted_sysctl
 from minikubelet.pods.kit import Limits
+from minikubelet.pods.placement import NodeView, matches_node, untolerated
 
 _SAFE_SYSCTLS = {
     "kernel.shm_rmid_forced": (0, 0),
@@ -43,18 +44,39 @@ class Rejection:
     message: str
     passing: bool = False
     """True when only pods that are about to end are in the way."""
+    need: Mapping[str, Fraction] = field(default_factory=dict)
+    """What is missing, when resources are the only thing that is."""
 
 
-def admit(pod: Pod, others: Sequence[Pod], node: NodeContext, limits: Limits) -> Rejection | None:
+def admit(
+    pod: Pod,
+    others: Sequence[Pod],
+    node: NodeContext,
+    limits: Limits,
+    view: NodeView,
+    *,
+    static: bool = True,
+) -> Rejection | None:
     """Return the first refusal, or None. `others` are the pods that hold resources now."""
+    predicates: tuple[Callable[[], Rejection | None], ...] = (
+        lambda: _node_affinity(pod, view),
+        lambda: _host_ports(pod, others),
+        lambda: None if static else _taints(pod, view),
+    )
     checks: tuple[Callable[[], Rejection | None], ...] = (
         lambda: _sysctls(pod, limits),
-        lambda: _operating_system(pod, limits),
+        lambda: _operating_system(pod, view),
+        lambda: _supplemental_groups(pod, view),
         lambda: _resources(pod, others, node, limits),
-        lambda: _node_selector(pod, limits),
-        lambda: _host_ports(pod, others),
+        *predicates,
+        lambda: _app_armor(pod, limits),
+        lambda: _features(pod),
     )
-    return next((refusal for check in checks if (refusal := check()) is not None), None)
+    refusal = next((refusal for check in checks if (refusal := check()) is not None), None)
+    if refusal is not None and refusal.need and any(check() for check in predicates):
+        # Others make room only where that is all that is missing.
+        return replace(refusal, need={})
+    return refusal
 
 
 def _sysctls(pod: Pod, limits: Limits) -> Rejection | None:
@@ -79,10 +101,9 @@ def _sysctls(pod: Pod, limits: Limits) -> Rejection | None:
     return None
 
 
-def _operating_system(pod: Pod, limits: Limits) -> Rejection | None:
-    wanted = pod.spec.node_selector.get("kubernetes.io/os")
-    actual = limits.node_labels.get("kubernetes.io/os", "linux")
-    if wanted is not None and wanted != actual:
+def _operating_system(pod: Pod, view: NodeView) -> Rejection | None:
+    label = pod.metadata.labels.get("kubernetes.io/os")
+    if label is not None and label != view.labels.get("kubernetes.io/os", "linux"):
         return Rejection(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
@@ -95,24 +116,44 @@ def _operating_system(pod: Pod, limits: Limits) -> Rejection | None:
     return None
 
 
+def _supplemental_groups(pod: Pod, view: NodeView) -> Rejection | None:
+    context = pod.spec.security_context
+    policy = context.supplemental_groups_policy if context is not None else None
+    if policy == "Strict" and view.supplemental_groups_policy is False:
+        return Rejection(
+            "SupplementalGroupsPolicyNotSupported",
+            "SupplementalGroupsPolicy=Strict is not supported in this node",
+        )
+    return None
+
+
 def _resources(
     pod: Pod, others: Sequence[Pod], node: NodeContext, limits: Limits
 ) -> Rejection | None:
-    if len(others) + 1 > limits.max_pods:
-        return _insufficient("pods", 1, len(others), limits.max_pods)
-    capacity = amounts(node.allocatable)
-    used: Totals = {}
+    capacity = {**amounts(node.allocatable), "pods": Fraction(limits.max_pods)}
+    used: Totals = {"pods": Fraction(len(others))}
     for other in others:
         for name, amount in pod_requests(other).items():
             used[name] = used.get(name, Fraction()) + amount
-    for name, amount in sorted(pod_requests(pod).items()):
-        if not amount:
-            continue
-        have, taken = capacity.get(name, Fraction()), used.get(name, Fraction())
-        if amount > have - taken:
+    wanted = {"pods": Fraction(1), **dict(sorted(pod_requests(pod).items()))}
+    first, need = None, {}
+    for name, amount in wanted.items():
+        have, taken = capacity.get(name), used.get(name, Fraction())
+        if have is None and _is_extended(name):
+            continue  # the node has never heard of it: whoever sent the pod here knows why
+        have = have or Fraction()
+        if amount and amount > have - taken:
             scale = 1000 if name == "cpu" else 1
-            return _insufficient(name, ceil(amount * scale), ceil(taken * scale), int(have * scale))
-    return None
+            numbers = ceil(amount * scale), ceil(taken * scale), int(have * scale)
+            first = first or _insufficient(name, *numbers)
+            need[name] = amount - (have - taken)
+    return replace(first, need=need) if first is not None else None
+
+
+def _is_extended(name: str) -> bool:
+    """Tell whether a resource has a domain of its own (helper.IsExtendedResourceName)."""
+    domain = name.partition("/")[0] if "/" in name else ""
+    return bool(domain) and not domain.endswith("kubernetes.io")
 
 
 def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:
@@ -123,13 +164,53 @@ def _insufficient(name: str, requested: int, used: int, capacity: int) -> Reject
     )
 
 
-def _node_selector(pod: Pod, limits: Limits) -> Rejection | None:
-    labels = limits.node_labels
-    if all(labels.get(key) == value for key, value in pod.spec.node_selector.items()):
+def _node_affinity(pod: Pod, view: NodeView) -> Rejection | None:
+    if matches_node(pod, view):
         return None
     return Rejection(
         "NodeAffinity",
         "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+    )
+
+
+def _taints(pod: Pod, view: NodeView) -> Rejection | None:
+    if untolerated(pod, view.taints) is None:
+        return None
+    return Rejection(
+        "TaintToleration",
+        "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+    )
+
+
+def _app_armor(pod: Pod, limits: Limits) -> Rejection | None:
+    """Refuse a pod that asks for what the machine can't enforce (security/apparmor/validate.go)."""
+    if limits.app_armor or pod.status.phase not in ("", "Pending"):
+        return None
+    contexts = [pod.spec.security_context]
+    contexts += [container.security_context for container in pod.all_containers()]  # type: ignore[misc]  # both have the field
+    profiles = [c.app_armor_profile for c in contexts if c is not None]
+    if any(profile is not None and profile.type != "Unconfined" for profile in profiles):
+        return Rejection("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    return None
+
+
+def _features(pod: Pod) -> Rejection | None:
+    """Refuse by name what this node would have to leave out."""
+    spec = pod.spec
+    missing = [
+        (spec.host_users is False, "spec.hostUsers: false (user namespaces)"),
+        (bool(spec.resource_claims), "spec.resourceClaims (dynamic resource allocation)"),
+        (
+            any(container.volume_devices for container in pod.all_containers()),
+            "volumeDevices (raw block volumes)",
+        ),
+    ]
+    fields = [name for is_used, name in missing if is_used]
+    if not fields:
+        return None
+    return Rejection(
+        "PodFeatureUnsupported",
+        f"this node doesn't support {', '.join(fields)}: run the pod on another node, or without",
     )
 
 

@@ -18,6 +18,7 @@ from minikubelet.lifecycle.probes import NO_PROBES, ProbeResults
 from minikubelet.observe.events import EventSink
 from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
+from minikubelet.pods.placement import NodeView
 from minikubelet.state.pods import PodMemories
 
 
@@ -140,7 +141,8 @@ class Limits:
     max_pods: int = 110
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     kernel_version: tuple[int, int] = (6, 0)
-    node_labels: Mapping[str, str] = field(default_factory=dict)
+    app_armor: bool = False
+    """True when the kernel enforces AppArmor profiles."""
     max_restart_delay: float = 300.0
     sync_frequency: float = 60.0
 
@@ -165,6 +167,8 @@ class Kit:
     runtime_name: str
     resolv_conf: Callable[[], Awaitable[ResolvConf | None]]
     host_ips: tuple[str, ...]
+    node_view: Callable[[], NodeView]
+    """The Node object's labels and taints at this moment."""
     random: Callable[[], float]
     """A number in [0, 1): spreads retries."""
     network_problem: Callable[[], Awaitable[str]]

@@ -24,11 +24,12 @@ def restore(kit: Kit, state: PodState, memory: PodMemory) -> None:
     """Fill in what a fresh worker can't know."""
     take_status(kit, state, memory.status)
     state.sandbox_id = memory.sandbox_id
+    state.allocated = memory.allocated
     state.completed_init = set(memory.completed_init)
     state.pending_hooks = dict(memory.pending_hooks)
     ending = memory.termination
     if ending is not None and ending.phase:
-        state.verdict = Verdict(ending.phase, ending.reason, ending.message)
+        state.verdict = Verdict(ending.phase, ending.reason, ending.message, ending.disruption)
 
 
 def take_status(kit: Kit, state: PodState, status: PodStatus) -> None:

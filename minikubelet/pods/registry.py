@@ -6,7 +6,7 @@ starts. Pods that the runtime holds and nobody wants are ended with what is reme
 Source: kubelet pod_workers.go (allowPodStart), kubelet_pods.go (HandlePodCleanups).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,12 @@ from minikubelet.api.status import PodStatus
 from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.lifecycle.backoff import Backoff
 from minikubelet.lifecycle.phase import FINAL
+from minikubelet.lifecycle.status import Verdict
+from minikubelet.observe.events import WARNING
 from minikubelet.pods.admission import NODE_PORTS, Rejection, admit
 from minikubelet.pods.kill import MAX_GRACE
 from minikubelet.pods.kit import Kit
+from minikubelet.pods.preemption import is_critical, victims
 from minikubelet.pods.recovery import record_from_runtime, restore, take_status
 from minikubelet.pods.state import PodState
 from minikubelet.pods.worker import Kill, Stage, Worker
@@ -30,6 +33,8 @@ from minikubelet.sources.updates import API
 from minikubelet.state.pods import PodMemory
 
 INITIAL_BACKOFF = 10.0
+PREEMPTED = "Preempted in order to admit critical pod"
+PREEMPTED_CONDITION = "Pod was preempted by Kubelet to accommodate a critical pod."
 
 _log = structlog.get_logger("pods")
 
@@ -243,14 +248,40 @@ class Registry:
                 other.wake()
 
     def _admission(self, worker: Worker) -> Rejection | None:
-        kit, pod = self._kit, worker.state.pod
+        """Ask whether a pod may run; a critical one makes room for itself."""
         holders = [w for w in self.workers if w is not worker and _holds(w)]
-        refusal = admit(pod, [w.state.pod for w in holders], kit.node, kit.limits)
-        if refusal is not None and refusal.reason == NODE_PORTS:
-            staying = [w.state.pod for w in holders if not w.ending]
-            if admit(pod, staying, kit.node, kit.limits) is None:
-                return replace(refusal, passing=True)
+        refusal = self._admit(worker, holders)
+        if refusal is None:
+            return None
+        staying = [w for w in holders if not w.ending]
+        if refusal.reason == NODE_PORTS and self._admit(worker, staying) is None:
+            return replace(refusal, passing=True)
+        if refusal.need and is_critical(worker.state.pod, static=worker.state.static):
+            return self._preempt(worker, staying, refusal)
         return refusal
+
+    def _admit(self, worker: Worker, holders: Iterable[Worker]) -> Rejection | None:
+        state, kit = worker.state, self._kit
+        others = [other.state.pod for other in holders]
+        view = kit.node_view()
+        return admit(state.pod, others, kit.node, kit.limits, view, static=state.static)
+
+    def _preempt(self, worker: Worker, staying: Sequence[Worker], refusal: Rejection) -> Rejection:
+        """End what is in the way of a critical pod; it waits until that is gone."""
+        refusal = self._admit(worker, staying) or replace(refusal, need={}, passing=True)
+        if not refusal.need:
+            return refusal
+        others = [(other.state.pod, other.state.static) for other in staying]
+        chosen = victims(worker.state.pod, refusal.need, others)
+        if chosen is None:
+            return refusal
+        uids = {pod.metadata.uid for pod in chosen}
+        for other in staying:
+            if other.uid in uids:
+                self._kit.events.emit(other.state.ref(), WARNING, "Preempting", PREEMPTED)
+                verdict = Verdict("Failed", "Preempting", PREEMPTED, PREEMPTED_CONDITION)
+                other.kill(Kill(removed=False, verdict=verdict))
+        return replace(refusal, passing=True)
 
     def records(self) -> Iterable[tuple[PodRecord, PodStatus, Worker]]:
         """Yield every pod with its status at this moment."""

@@ -5,7 +5,7 @@ them. Everything here can be lost: what a restart needs goes to `state.pods` thr
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -24,7 +24,8 @@ from minikubelet.lifecycle.probes import NO_PROBES, ProbeResults
 from minikubelet.lifecycle.restart import init_failed
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.lifecycle.status import Situation, Verdict, generate, rejected_status
-from minikubelet.observe.events import PodRef
+from minikubelet.observe.events import WARNING, PodRef
+from minikubelet.pods.allocation import REFUSED, Allocated, allocated_of, with_allocated
 from minikubelet.pods.kit import Kit
 from minikubelet.state.pods import PodMemory, Termination
 
@@ -80,6 +81,9 @@ class PodState:
     removed_for_restart: dict[str, ContainerStatus] = field(default_factory=dict)
     """Statuses of containers whose record RestartAllContainers took away, until the next start."""
     termination: Termination | None = None
+    allocated: Allocated = field(default_factory=dict)
+    resize_refused: str = ""
+    """Why a wish for other resources isn't followed."""
     last_action: float = float("-inf")
     probes: ProbeResults = NO_PROBES
 
@@ -97,6 +101,17 @@ class PodState:
     def static(self) -> bool:
         """True for pods of files and URLs."""
         return self.source != "api"
+
+    def take(self, kit: Kit, record: PodRecord) -> None:
+        """Take a version of the pod; it keeps the resources that it was admitted with."""
+        self.allocated = self.allocated or allocated_of(record.pod)
+        pod = with_allocated(record.pod, self.allocated)
+        refused = "" if pod is record.pod else REFUSED
+        self.record = replace(record, pod=pod)
+        if refused and not self.resize_refused:
+            text = f"Pod resize Infeasible: {refused}"
+            kit.events.emit(self.ref(), WARNING, "ResizeInfeasible", text)
+        self.resize_refused = refused
 
     def ref(self, container: Container | str | None = None) -> PodRef:
         """Return what an event is about: the pod, or one of its containers."""
@@ -177,6 +192,7 @@ class PodState:
             verdict=self.verdict,
             reason=reason,
             message=message,
+            resize_refused=self.resize_refused,
         )
 
     def status_at(self, kit: Kit) -> PodStatus:
@@ -238,4 +254,5 @@ class PodState:
             completed_init=frozenset(self.completed_init),
             pending_hooks=dict(self.pending_hooks),
             termination=self.termination,
+            allocated=self.allocated,
         )

@@ -132,7 +132,7 @@ class Worker:
 
     def update(self, record: PodRecord) -> None:
         """Take a newer spec of the same uid."""
-        self.state.record = record
+        self.state.take(self._kit, record)
         if not self.state.static:
             self.take_deletion()
         if self.state.status.phase:
@@ -315,6 +315,7 @@ class Worker:
             phase=verdict.phase,
             reason=verdict.reason,
             message=verdict.message,
+            disruption=verdict.disruption,
         )
         await self._save()
 

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from minikubelet.api import timestamp
-from minikubelet.api.pod import Pod
+from minikubelet.api.pod import Pod, ResourceRequirements
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.state.directory import StateDirectory
@@ -33,6 +33,7 @@ class Termination:
     phase: str = ""
     reason: str = ""
     message: str = ""
+    disruption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class PodMemory:
     pending_hooks: Mapping[str, str] = field(default_factory=dict)
     """Container id to container name: started, its postStart hook not known to have ended."""
     termination: Termination | None = None
+    allocated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
+    """By container name: the resources that the pod was admitted with."""
 
 
 class PodMemories:
@@ -67,6 +70,7 @@ class PodMemories:
             "sandboxID": memory.sandbox_id,
             "completedInitContainers": sorted(memory.completed_init),
             "pendingPostStartHooks": dict(memory.pending_hooks),
+            "allocatedResources": msgspec.to_builtins(dict(memory.allocated)),
         }
         if ending is not None:
             document["termination"] = {
@@ -76,6 +80,7 @@ class PodMemories:
                 "phase": ending.phase,
                 "reason": ending.reason,
                 "message": ending.message,
+                "disruption": ending.disruption,
             }
         await self._directory.save(SUBJECT, memory.record.uid, document)
 
@@ -107,6 +112,9 @@ def _decode(document: Mapping[str, Any]) -> PodMemory | None:
             sandbox_id=document.get("sandboxID", ""),
             completed_init=frozenset(document.get("completedInitContainers", ())),
             pending_hooks=dict(document.get("pendingPostStartHooks", {})),
+            allocated=msgspec.convert(
+                document.get("allocatedResources", {}), dict[str, ResourceRequirements]
+            ),
             termination=None
             if ending is None
             else Termination(
@@ -116,6 +124,7 @@ def _decode(document: Mapping[str, Any]) -> PodMemory | None:
                 ending.get("phase", ""),
                 ending.get("reason", ""),
                 ending.get("message", ""),
+                ending.get("disruption", ""),
             ),
         )
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -32,6 +32,7 @@ from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods.kit import Kit, Limits, Statuses
+from minikubelet.pods.placement import NodeView
 from minikubelet.pods.registry import Registry
 from minikubelet.pods.worker import Worker
 from minikubelet.state.directory import StateDirectory
@@ -207,6 +208,7 @@ def a_kit(  # noqa: PLR0913  each by name
         runtime_name="fake",
         resolv_conf=_resolv_conf,
         host_ips=("192.0.2.1",),
+        node_view=lambda: NodeView("node1", {"kubernetes.io/os": "linux"}),
         random=lambda: 0.0,
         network_problem=_network_fine,
     )

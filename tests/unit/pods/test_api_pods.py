@@ -195,6 +195,74 @@ async def test_a_host_port_of_an_ending_pod_is_waited_for(tmp_path: Path) -> Non
         assert cluster.status(refused).reason == "NodePorts"
 
 
+async def test_a_critical_pod_makes_room(tmp_path: Path) -> None:
+    fake = a_fake(a=Program(term_takes=4))
+    large = {"requests": {"cpu": "3"}}
+    old = a_pod(a_container("a", resources=large), terminationGracePeriodSeconds=10)
+    new = a_pod(a_container("b", resources=large), uid="uid-2", name="new", priority=2_000_000_000)
+    async with a_cluster(tmp_path, fake) as cluster:
+        cluster.create(old)
+        await eventually(lambda: phase(cluster, old) == "Running")
+        cluster.create(new)
+        await anyio.sleep(2)
+        assert fake.running() == ["a"]  # it ends with its own grace
+        await eventually(lambda: phase(cluster, new) == "Running")
+        status = cluster.status(old)
+        assert (status.phase, status.reason) == ("Failed", "Preempting")
+        assert status.message == "Preempted in order to admit critical pod"
+        target = next(c for c in status.conditions if c.type == "DisruptionTarget")
+        assert (target.status, target.reason) == ("True", "TerminationByKubelet")
+        assert cluster.node.reasons().count("Preempting") == 1
+
+
+async def test_a_wish_for_other_resources_is_refused_by_name(tmp_path: Path) -> None:
+    fake = a_fake()
+    pod = a_pod(a_container("a", resources={"requests": {"cpu": "1"}}))
+    wish = a_pod(a_container("a", resources={"requests": {"cpu": "2"}}))
+    async with a_cluster(tmp_path, fake) as cluster:
+        cluster.create(pod)
+        await eventually(lambda: phase(cluster, pod) == "Running")
+        cluster.create(wish)
+        await eventually(
+            lambda: "PodResizePending" in {c.type for c in cluster.status(pod).conditions}
+        )
+        status = cluster.status(pod)
+        pending = next(c for c in status.conditions if c.type == "PodResizePending")
+        assert pending.reason == "Infeasible"
+        assert status.container_statuses[0].allocated_resources == {"cpu": "1"}
+        assert status.container_statuses[0].restart_count == 0
+        assert cluster.node.reasons().count("ResizeInfeasible") == 1
+        cluster.create(pod)
+        await eventually(
+            lambda: "PodResizePending" not in {c.type for c in cluster.status(pod).conditions}
+        )
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param({"hostUsers": False}, "PodFeatureUnsupported", id="user-namespaces"),
+        pytest.param({"resourceClaims": [{"name": "gpu"}]}, "PodFeatureUnsupported", id="devices"),
+        pytest.param({"nodeSelector": {"zone": "b"}}, "NodeAffinity", id="selector"),
+        pytest.param({"os": {"name": "windows"}}, "PodOSNotSupported", id="os"),
+        pytest.param(
+            {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
+            "AppArmor",
+            id="app-armor",
+        ),
+    ],
+)
+async def test_what_can_not_be_done_is_refused_by_name(
+    tmp_path: Path, spec: dict[str, Any], reason: str
+) -> None:
+    fake = a_fake()
+    pod = a_pod(**spec)
+    async with a_cluster(tmp_path, fake) as cluster:
+        cluster.create(pod)
+        await eventually(lambda: phase(cluster, pod) == "Failed")
+        assert cluster.status(pod).reason == reason
+
+
 async def test_an_outage_stops_nothing_and_is_caught_up_with_once(tmp_path: Path) -> None:
     fake = a_fake(a=Program(runs_for=40, exit_code=1))
     pod = a_pod(a_container("a"))
