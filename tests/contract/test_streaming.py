@@ -21,7 +21,7 @@ from tests.contract.conftest import PROGRAMS, SLEEP, Harness
 from tests.contract.streaming import CLOSED_PORT, ECHO_PORT, TICK, streaming
 from tests.unit.server.port import a_port
 from tests.unit.server.serving import StreamsOf, callables
-from tests.websockets import STDERR, STDIN, STDOUT, channels, exit_code
+from tests.websockets import STDERR, STDIN, STDOUT, Channels, channels, exit_code
 
 pytestmark = pytest.mark.anyio
 
@@ -115,18 +115,24 @@ async def test_fifty_forwarded_connections_at_once(harness: Harness, tmp_path: P
         await until_it_listens(session, sandbox_id)
         tasks, files = len(asyncio.all_tasks()), open_files()
 
-        async def one(number: int) -> None:
+        async def one(number: int, forwarded: Channels) -> None:
             data = bytes([number]) * 100_000
-            path = f"/portForward/ns/{sandbox_id}?port={ECHO_PORT}"
-            async with channels(session, path) as forwarded:
-                await forwarded.send(0, data)
-                # Two bytes tell the port first.
-                if (await forwarded.until(0, 2 + len(data)))[2:] != data:
-                    wrong.append(number)
+            await forwarded.send(0, data)
+            # Two bytes tell the port first, one byte was to see whether it listens.
+            if (await forwarded.until(0, 3 + len(data)))[3:] != data:
+                wrong.append(number)
 
-        async with anyio.create_task_group() as group:
-            for number in range(50):
-                group.start_soon(one, number)
+        path = f"/portForward/ns/{sandbox_id}?port={ECHO_PORT}"
+        async with AsyncExitStack() as stack, anyio.create_task_group() as group:
+            opened = []
+            for _ in range(50):
+                forwarded = await stack.enter_async_context(channels(session, path))
+                # nc takes two newcomers at a time.
+                await forwarded.send(0, b"x")
+                await forwarded.until(0, 3)
+                opened.append(forwarded)
+            for number, forwarded in enumerate(opened):
+                group.start_soon(one, number, forwarded)
         assert wrong == []
         with anyio.fail_after(10):
             while len(asyncio.all_tasks()) > tasks + 2 or open_files() > files + 2:
