@@ -7,7 +7,7 @@ deadline when every task waits, so minutes pass in milliseconds and nothing slee
 import pytest
 import trio.testing
 
-pytest_plugins = ("tests.allowed_skips", "tests.containerds")
+pytest_plugins = ("tests.allowed_skips", "tests.clusters", "tests.containerds")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import leftovers
+from tests import clusters, leftovers
 
 HACK = Path(__file__).parent.parent / "hack"
 SLOTS = Path("/var/tmp/minikubelet-tests")  # noqa: S108  the same for all sessions, made by root
@@ -98,6 +98,7 @@ def session_mark() -> Iterator[leftovers.Mark]:
     lock, mark = _take_slot()
     for version in VERSIONS:
         Containerd(version, mark.containerd_folder(version)).clean()
+    clusters.Cluster(mark.cluster_folder).clean()
     shutil.rmtree(mark.folder, ignore_errors=True)
     mark.folder.mkdir()
     yield mark

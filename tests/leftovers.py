@@ -1,7 +1,8 @@
 """What a test session left on the machine.
 
-Everything that a session makes carries its mark: a folder, the cgroup root, or the bridge and
-network name that hack/containerd derives from the folder. So leftovers are found among other users'
+Everything that a session makes carries its mark: a folder, the cgroup root, or the names of links
+and networks that hack/containerd and hack/cluster derive from the folder. A cluster's network
+namespace shows as a mount in the folder. So leftovers are found among other users'
 things, and a second session at the same time doesn't matter.
 """
 
@@ -30,10 +31,22 @@ class Mark:
         return self.folder / f"containerd-{version}"
 
     @property
+    def cluster_folder(self) -> Path:
+        return self.folder / "cluster"
+
+    @property
     def tags(self) -> list[str]:
         """The tags of hack/containerd's instances in the folder: a hash of their own folders."""
-        paths = [self.containerd_folder(version) for version in ("1.6", "2")]
-        return [hashlib.sha256(str(path).encode()).hexdigest()[:8] for path in paths]
+        return [_tag(self.containerd_folder(version)) for version in ("1.6", "2")]
+
+    @property
+    def cluster_link(self) -> str:
+        """The veth between the machine and hack/cluster's network."""
+        return f"mkc{_tag(self.cluster_folder)}"
+
+
+def _tag(folder: Path) -> str:
+    return hashlib.sha256(str(folder).encode()).hexdigest()[:8]
 
 
 def find(mark: Mark) -> list[str]:
@@ -75,7 +88,7 @@ def _links(mark: Mark) -> list[str]:
     for link in sorted(Path("/sys/class/net").iterdir()):
         master = link / "master"
         above = master.resolve().name if master.exists() else ""
-        if link.name in bridges or above in bridges:
+        if link.name in {*bridges, mark.cluster_link} or above in bridges:
             found.append(f"link {link.name}")
     return found
 

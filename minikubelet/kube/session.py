@@ -149,10 +149,7 @@ def _import_transport() -> Any:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        module = importlib.import_module("minikubelet.kube.transport")
+        return importlib.import_module("minikubelet.kube.transport")
     finally:
         if was_enabled:
             gc.enable()
-    # They stay for good: later collections need not walk through them.
-    gc.freeze()
-    return module

@@ -146,6 +146,9 @@ class Transport:
     def end(self, response: aiohttp.ClientResponse) -> None:
         """Close a watch's connection; who is reading from it gets Unavailable."""
         self._watches.discard(response)
+        # A polite end of TLS would wait up to 30 s for a peer that may be gone.
+        if response.connection is not None and response.connection.transport is not None:
+            response.connection.transport.abort()
         response.close()
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:

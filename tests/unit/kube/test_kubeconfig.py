@@ -22,12 +22,16 @@ CERTIFICATE = {"client-certificate": "pki/current.pem", "client-key": "pki/curre
 
 
 def a_kubeconfig(
-    *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **top: Any
+    *,
+    cluster: dict[str, Any] | None = None,
+    user: dict[str, Any] | None = None,
+    current: str = "default-context",
+    **top: Any,
 ) -> str:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "default-context",
+        "current-context": current,
         "contexts": [
             {"name": "default-context", "context": {"cluster": "c", "user": "u"}},
             {"name": "other", "context": {"cluster": "c"}},
@@ -154,10 +158,10 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
         pytest.param("a: [", "cannot read kubeconfig k", id="no YAML"),
         pytest.param(a_kubeconfig(kind="Pod"), "kind: must be Config", id="another kind"),
         pytest.param(
-            a_kubeconfig(**{"current-context": ""}), "current-context: required", id="no context"
+            a_kubeconfig(current=""), "current-context: required", id="no context"
         ),
         pytest.param(
-            a_kubeconfig(**{"current-context": "x"}), "contexts: there is none", id="lost context"
+            a_kubeconfig(current="x"), "contexts: there is none", id="lost context"
         ),
         pytest.param(a_kubeconfig(clusters=[]), "clusters: there is none with the name 'c'"),
         pytest.param(a_kubeconfig(users={}), "users: there is none with the name 'u'"),

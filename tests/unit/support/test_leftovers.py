@@ -34,6 +34,12 @@ def a_link(mark: Mark) -> Callable[[], None]:
     return lambda: void(subprocess.run(["ip", "link", "del", name], check=True))
 
 
+def a_cluster_link(mark: Mark) -> Callable[[], None]:
+    name = mark.cluster_link
+    subprocess.run(["ip", "link", "add", name, "type", "bridge"], check=True)
+    return lambda: void(subprocess.run(["ip", "link", "del", name], check=True))
+
+
 def a_rule(mark: Mark) -> Callable[[], None]:
     comment = ["-m", "comment", "--comment", f'dnat name: "minikubelet-{mark.tags[1]}" id: "x"']
     rule = ["OUTPUT", "-d", "192.0.2.254", *comment]
@@ -81,6 +87,7 @@ def test_a_clean_machine_has_none(mark: Mark) -> None:
     [
         (a_mount, "mount "),
         (a_link, "link "),
+        (a_cluster_link, "link "),
         (a_rule, "iptables rule "),
         (a_cgroup, "cgroup "),
         (a_process, "process "),
