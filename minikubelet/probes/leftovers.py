@@ -2,9 +2,9 @@
 
 A runtime kills the command itself when its time is over, not the children it has made. Runtimes
 start a command in a session of its own, as a child of no process of the container: that is how its
-first process (the leader) is told from the container's. What belongs to it are its descendants and
-all of its sessions; when the leader has gone before, the sessions without leader that came up since
-and hold other pipes than the container's own process.
+first process (the leader) is told from the container's. What belongs to it are its descendants, all
+of its sessions, and whoever writes to its pipes; when the leader has gone before, the sessions
+without leader that came up since and hold other pipes than the container's own process.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +26,7 @@ class Leftovers:
         self.leader: Process | None = None
         self._known: set[int] = set()
         self._sessions: set[int] = set()
+        self._pipes: set[str] = set()
 
     def look(self, taken: Iterable[Process] = ()) -> list[Process]:
         """Return what belongs to the command now, the leader included.
@@ -41,9 +42,11 @@ class Leftovers:
             return self._orphans(alive)
         self._known.add(self.leader.pid)
         self._sessions.add(self.leader.session)
+        # A probe may write to its container's log by /proc/1/fd/1: others do so, too.
+        self._pipes |= _pipes(self.leader) - _pipes(alive[0])
         since = [process for process in alive if process.started >= self._began]
         for process in since:  # the earliest first: parents come before their children
-            if process.parent in self._known:
+            if process.parent in self._known or self._pipes & _pipes(process):
                 self._known.add(process.pid)
                 if process.leads_session:
                     self._sessions.add(process.session)
@@ -69,15 +72,19 @@ class Leftovers:
     def _orphans(self, alive: list[Process]) -> list[Process]:
         first = alive[0]
         leaders = {process.pid for process in alive}
-        pipes = outputs(first)
+        own = _pipes(first)
         return [
             process
             for process in alive[1:]
             if process.started >= self._began
             and process.session not in leaders
             and process.session != first.session
-            and any(each.startswith("pipe:") and each not in pipes for each in outputs(process))
+            and _pipes(process) - own
         ]
+
+
+def _pipes(process: Process) -> set[str]:
+    return {each for each in outputs(process) if each.startswith("pipe:")}
 
 
 def now() -> int:
