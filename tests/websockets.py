@@ -5,6 +5,7 @@ carries the bytes it is all the same.
 """
 
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,16 +22,16 @@ PIECE = 32 * 1024
 class Channels:
     """One connection; what came is kept by channel."""
 
-    socket: aiohttp.ClientWebSocketResponse
+    connection: aiohttp.ClientWebSocketResponse
     received: dict[int, bytearray] = field(default_factory=dict)
 
     async def send(self, channel: int, data: bytes) -> None:
         for at in range(0, len(data), PIECE):
-            await self.socket.send_bytes(bytes([channel]) + data[at : at + PIECE])
+            await self.connection.send_bytes(bytes([channel]) + data[at : at + PIECE])
 
     async def next(self) -> tuple[int, bytes] | None:
         """The next piece, None at the end."""
-        message = await self.socket.receive()
+        message = await self.connection.receive()
         if message.type is not aiohttp.WSMsgType.BINARY:
             return None
         channel, data = message.data[0], message.data[1:]
@@ -42,6 +43,12 @@ class Channels:
         while len(self.received.get(channel, b"")) < length:
             assert await self.next() is not None, f"ended early: {self.received}"
         return bytes(self.received[channel][:length])
+
+    def drop(self) -> None:
+        """Vanish, without a word of farewell."""
+        found = self.connection.get_extra_info("socket")
+        assert found is not None
+        found.shutdown(socket.SHUT_RDWR)
 
     async def to_the_end(self) -> Mapping[int, bytes]:
         while await self.next() is not None:
@@ -57,9 +64,9 @@ class Channels:
 @asynccontextmanager
 async def channels(session: aiohttp.ClientSession, path: str) -> AsyncIterator[Channels]:
     """Open a path of the kubelet. Raises WSServerHandshakeError with the answer's status."""
-    async with session.ws_connect(path, protocols=(V4,), max_msg_size=0) as socket:
-        assert socket.protocol == V4
-        yield Channels(socket)
+    async with session.ws_connect(path, protocols=(V4,), max_msg_size=0) as connection:
+        assert connection.protocol == V4
+        yield Channels(connection)
 
 
 def exit_code(status: Mapping[str, Any]) -> int:
