@@ -24,8 +24,7 @@ from minikubelet.server.callables import Callables
 from minikubelet.server.http import serve_tls
 from minikubelet.server.listen import CannotListen
 from minikubelet.server.node_api import Access, node_api
-from minikubelet.server.self_signed import ensure_self_signed
-from minikubelet.server.tls import CurrentKeyPair, KeyPair, ServingTLS
+from minikubelet.server.tls import CurrentKeyPair, KeyPair, ServingTLS, kept_pair
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105  a path
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -102,7 +101,13 @@ def _own_pair(config: Config, settings: ServerConfig, addresses: Sequence[str]) 
         for path in (settings.cert_file, settings.key_file):
             Path(path).open("rb").close()  # the error names the file, ssl's doesn't
         return KeyPair(settings.cert_file, settings.key_file)
-    return ensure_self_signed(config.cert_dir, config.node_name, addresses)
+    kept = kept_pair(config.cert_dir)
+    if kept is not None:
+        return kept
+    # Making one costs 9 MiB until the next start.
+    from minikubelet.server.self_signed import make_self_signed  # noqa: PLC0415
+
+    return make_self_signed(config.cert_dir, config.node_name, addresses)
 
 
 def _always(pair: KeyPair) -> KeyPair:

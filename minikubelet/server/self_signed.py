@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from minikubelet.server.tls import KeyPair
+from minikubelet.server.tls import KeyPair, own_pair
 
 VALID = timedelta(days=365)
 _CLOCK_SKEW = timedelta(hours=1)
@@ -24,13 +24,11 @@ _KEY_BITS = 2048
 _PRIVATE, _PUBLIC = 0o600, 0o644
 
 
-def ensure_self_signed(
+def make_self_signed(
     folder: str, host: str, addresses: Sequence[str], now: datetime | None = None
 ) -> KeyPair:
-    """Return the folder's pair, made if one of the files is missing. Raises OSError."""
-    pair = KeyPair(str(Path(folder) / "kubelet.crt"), str(Path(folder) / "kubelet.key"))
-    if Path(pair.cert_file).exists() and Path(pair.key_file).exists():
-        return pair
+    """Make the folder's pair. Raises OSError."""
+    pair = own_pair(folder)
     certificates, key = self_signed(host, addresses, now or datetime.now(UTC))
     Path(folder).mkdir(parents=True, exist_ok=True)
     _write(pair.key_file, key, _PRIVATE)

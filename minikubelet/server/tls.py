@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import structlog
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from minikubelet.server.authn import ClientCertificate, Subject
 
@@ -44,6 +42,18 @@ class KeyPair:
 
 CurrentKeyPair = Callable[[], KeyPair | None]
 """The serving certificate of this moment; None: there is none yet."""
+
+
+def own_pair(folder: str) -> KeyPair:
+    """Return where a node keeps the certificate that it made for itself."""
+    return KeyPair(str(Path(folder) / "kubelet.crt"), str(Path(folder) / "kubelet.key"))
+
+
+def kept_pair(folder: str) -> KeyPair | None:
+    """Return that certificate if it is there with its key."""
+    pair = own_pair(folder)
+    paths = (pair.cert_file, pair.key_file)
+    return pair if all(Path(path).exists() for path in paths) else None
 
 
 class ServingTLS:
@@ -160,6 +170,10 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 def _is_issued(der: bytes, ca_file: str) -> bool:
     """Tell whether a CA of the file signed a certificate; a chain in between isn't known here."""
+    # 9 MiB that only a CA's change is worth.
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+
     certificate = x509.load_der_x509_certificate(der)
     try:
         authorities = x509.load_pem_x509_certificates(Path(ca_file).read_bytes())

@@ -143,6 +143,14 @@ async def started(group: Any, config: Config, api: Reviews | None = None) -> int
 async def test_a_self_signed_port_for_anybody(tmp_path: Path) -> None:
     flags = ["--anonymous-auth", "--authentication-token-webhook=false"]
     config = configured(tmp_path, *flags, "--authorization-mode=AlwaysAllow")
+    made = ""
+    for _ in range(2):
+        await a_self_signed_port(tmp_path, config)
+        before, made = made, (tmp_path / "pki" / "kubelet.crt").read_text()
+    assert before == made  # kept for the next start
+
+
+async def a_self_signed_port(tmp_path: Path, config: Config) -> None:
     async with anyio.create_task_group() as group:
         number = await started(group, config)
         context = ssl.create_default_context(cafile=str(tmp_path / "pki" / "kubelet.crt"))

@@ -9,7 +9,8 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from minikubelet.server.self_signed import ensure_self_signed, self_signed
+from minikubelet.server.self_signed import make_self_signed, self_signed
+from minikubelet.server.tls import kept_pair
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -42,19 +43,17 @@ def test_a_long_host_name_fits() -> None:
     assert len(x509.load_pem_x509_certificates(pem)) == 2
 
 
-def test_it_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
+def test_its_key_is_private_and_both_files_are_needed(tmp_path: Path) -> None:
     folder = tmp_path / "pki"
+    assert kept_pair(str(folder)) is None
     old = os.umask(0)
     try:
-        pair = ensure_self_signed(str(folder), "node1", [])
+        pair = make_self_signed(str(folder), "node1", [])
     finally:
         os.umask(old)
     assert (pair.cert_file, pair.key_file) == (f"{folder}/kubelet.crt", f"{folder}/kubelet.key")
     assert stat.S_IMODE(Path(pair.key_file).stat().st_mode) == 0o600
-    before = Path(pair.cert_file).read_bytes()
-    assert ensure_self_signed(str(folder), "node1", []) == pair
-    assert Path(pair.cert_file).read_bytes() == before
-    Path(pair.key_file).unlink()
-    ensure_self_signed(str(folder), "node1", [])
-    assert Path(pair.cert_file).read_bytes() != before
+    assert kept_pair(str(folder)) == pair
     assert sorted(path.name for path in folder.iterdir()) == ["kubelet.crt", "kubelet.key"]
+    Path(pair.key_file).unlink()
+    assert kept_pair(str(folder)) is None
