@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Protocol
 
 from minikubelet.api.pod import Container, Pod, Probe
+from minikubelet.lifecycle.probe_state import ProbeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class Attempt:
 
     pod: Pod
     container: Container
+    kind: ProbeKind
     probe: Probe
     container_id: str
     pod_ip: str

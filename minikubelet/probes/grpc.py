@@ -37,25 +37,22 @@ def prepare(attempt: Attempt) -> Run:
     timeout = attempt.timeout
 
     async def run() -> Outcome:
-        connected = False
         channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        deadline = anyio.current_time() + timeout
         try:
-            with anyio.move_on_after(timeout):
+            with anyio.move_on_after(timeout) as connecting:
                 await channel.channel_ready()
-                connected = True
-                return _judge(await channel.unary_unary(METHOD)(request))
+            if connecting.cancelled_caught:
+                text = f'timeout: failed to connect service "{address}" within'
+                return failure(f"{text} {go_duration_seconds(timeout)}: context deadline exceeded")
+            # A time limit of its own: cancelling a call of grpc.aio cancels more than that.
+            remaining = max(0.0, deadline - anyio.current_time())
+            return _judge(await channel.unary_unary(METHOD)(request, timeout=remaining))
         except grpc.aio.AioRpcError as error:
             return failure(_words(error, timeout))
         finally:
             with anyio.CancelScope(shield=True):
                 await channel.close()
-        took = go_duration_seconds(timeout)
-        if connected:
-            return failure(f"timeout: health rpc did not complete within {took}")
-        return failure(
-            f'timeout: failed to connect service "{address}" within {took}:'
-            " context deadline exceeded"
-        )
 
     return run
 

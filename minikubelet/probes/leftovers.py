@@ -67,7 +67,10 @@ class Leftovers:
             and process not in taken
         ]
         exact = [process for process in candidates if argv(process) == self._command]
-        return next(iter(exact or candidates), None)
+        # In a pod that shares its processes a daemon may be nobody's child, too; but it has no pipe
+        # to the runtime.
+        piped = [process for process in candidates if _pipes(process) - _pipes(alive[0])]
+        return next(iter(exact or piped), None)
 
     def _orphans(self, alive: list[Process]) -> list[Process]:
         first = alive[0]

@@ -227,7 +227,9 @@ class ProbeManager:
         old = worker.prepared
         if old is not None and old[:2] == (container_id, worker.pod_ip):
             return old[2]
-        attempt = Attempt(worker.pod, worker.container, worker.probe, container_id, worker.pod_ip)
+        attempt = Attempt(
+            worker.pod, worker.container, worker.kind, worker.probe, container_id, worker.pod_ip
+        )
         run = self._prober.prepare(attempt)
         worker.prepared = (container_id, worker.pod_ip, run)
         return run

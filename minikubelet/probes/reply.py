@@ -131,7 +131,7 @@ def _parse_head(head: bytes) -> Reply:
     status = _parse_status(first.rstrip("\r"))
     headers: dict[str, str] = {}
     for line in lines:
-        name, found, value = line.partition(":")
+        name, found, value = line.rstrip("\r").partition(":")
         if not found:
             raise MalformedReply("MIME header line", name)
         headers.setdefault(name.strip().lower(), value.strip())

@@ -1,11 +1,8 @@
 """The requests of httpGet hooks, against a server that is a few bytes on a socket."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import anyio.abc
 import msgspec
 import pytest
 
@@ -14,6 +11,7 @@ from minikubelet.observe.events import PodRef
 from minikubelet.probes.hooks import HTTPHooks
 from minikubelet.probes.request import HTTPRequest, port_number, request_of
 from tests.builders import a_pod, decoded_container
+from tests.unit.probes.server import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -68,31 +66,6 @@ def test_headers(headers: list[tuple[str, str]], sent: list[tuple[str, str]]) ->
 def test_a_port_that_is_none(port: int | str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         port_number(port, CONTAINER)
-
-
-class Server:
-    """Answers each connection with the next reply and remembers what it was asked."""
-
-    def __init__(self, port: int, replies: list[bytes]) -> None:
-        self.port = port
-        self.replies = replies
-        self.asked: list[bytes] = []
-
-    async def handle(self, stream: anyio.abc.SocketStream) -> None:
-        async with stream:
-            self.asked.append(await stream.receive())
-            await stream.send(self.replies.pop(0))
-
-
-@asynccontextmanager
-async def serving(*replies: bytes) -> AsyncIterator[Server]:
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-        port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  not Django's
-        server = Server(port, list(replies))
-        async with anyio.create_task_group() as group:
-            group.start_soon(listener.serve, server.handle)
-            yield server
-            group.cancel_scope.cancel()
 
 
 class Seen:
