@@ -56,7 +56,7 @@ from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods import housekeeping
-from minikubelet.pods.kit import Kit, NobodyListens
+from minikubelet.pods.kit import Kit, NobodyListens, NoObjects
 from minikubelet.pods.placement import NodeView
 from minikubelet.pods.registry import Registry
 from minikubelet.probes.hooks import HTTPHooks
@@ -68,6 +68,7 @@ from minikubelet.state.directory import StateDirectory
 from minikubelet.state.manifests import ManifestStore
 from minikubelet.state.pods import PodMemories
 from minikubelet.syncloop import SyncLoop
+from minikubelet.volumes.contents import Contents
 from minikubelet.volumes.manager import VolumeManager
 
 STATE_FOLDER = "minikubelet"
@@ -174,6 +175,7 @@ class Agent:
         self._group.start_soon(self._sweep, kit, registry, self._syncloop)
         if self._cluster is not None:
             self._cluster.on_mirror = registry.debug_static
+            self._cluster.on_object = registry.objects_changed
             self._group.start_soon(self._cluster.adopt_when_silent, self._syncloop)
         if self._sources or self._cluster is not None:
             with anyio.move_on_after(FIRST_SETS_SECONDS):
@@ -246,7 +248,8 @@ class Agent:
             execs=self._execs,
             cache=self._cache,
             images=ImageManager(self._client.images, self._journal, clock, image_settings(config)),
-            volumes=VolumeManager(config.root_dir, node),
+            volumes=VolumeManager(config.root_dir, node, contents=self._contents(node)),
+            objects=self._cluster.objects if self._cluster is not None else NoObjects(),
             cgroups=cgroups.Cgroups(self._hierarchies),
             hooks=HTTPHooks(self._journal),
             events=self._journal,
@@ -272,6 +275,11 @@ class Agent:
         )
         await self._group.start(probes.run)
         return probes
+
+    def _contents(self, node: NodeContext) -> Contents:
+        if self._cluster is None:
+            return Contents(node)
+        return Contents(node, self._cluster.objects.cache, self._cluster.objects.tokens)
 
     def _node_view(self, default: NodeView) -> Callable[[], NodeView]:
         cluster = self._cluster

@@ -14,6 +14,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
+from minikubelet.agent.objects import ClusterObjects
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.config.config import Config
@@ -73,6 +74,9 @@ class Cluster:
             random.random,
             journal,
         )
+        self.objects = ClusterObjects(connection, clock, random.random, self._object_changed)
+        self.on_object: Callable[[str], None] = lambda _uid: None
+        """Told the uid of each pod that uses an object that changed."""
         self.node.on_node = self._node_changed
         self.on_mirror: Callable[[str, Document], None] = lambda _name, _mirror: None
         """Told each mirror pod (by full name) that was made or changed."""
@@ -85,6 +89,7 @@ class Cluster:
         """Begin to hear the apiserver and to tell it statuses; returns at once."""
         await group.start(self.source.run, deliver)
         await group.start(self.statuses.run)
+        await self.objects.start(group)
         group.start_soon(self._events.run)
         group.start_soon(self.mirrors.run)
         group.start_soon(self.runtime.run)
@@ -115,6 +120,9 @@ class Cluster:
         )
         labels = node["metadata"].get("labels") or {}
         return NodeView(default.name, labels, taints, policy)
+
+    def _object_changed(self, uid: str) -> None:
+        self.on_object(uid)
 
     def _node_changed(self, _node: Document | None) -> None:
         self.mirrors.look()

@@ -94,3 +94,7 @@ class ContainerInputs:
     """For an ephemeral container: whose processes it sees."""
     runtime_handler: str = ""
     service_env: Mapping[str, str] = field(default_factory=dict)
+    config_maps: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    """The ConfigMaps that variables come from, by name; None for one that doesn't exist."""
+    secrets: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    """The same for Secrets, decoded."""

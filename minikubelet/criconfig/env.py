@@ -1,15 +1,18 @@
 """A container's environment, in the order of its spec.
 
 Each value sees the variables before it (then those of services); a later entry of the same name
-wins; a name defined later stays literal. References to objects this node can't read are refused by
-name. Source: kubelet_pods.go makeEnvironmentVariables.
+wins; a name defined later stays literal. Objects were read before and arrive as values; one that
+this node can't read is refused by name. Source: kubelet_pods.go makeEnvironmentVariables.
 """
+
+from collections.abc import Mapping
 
 from minikubelet.api import quantity
 from minikubelet.api.pod import (
     Container,
+    EnvFromSource,
     EnvVar,
-    EnvVarSource,
+    KeySelector,
     Pod,
     Quantity,
     ResourceFieldSelector,
@@ -18,6 +21,7 @@ from minikubelet.criconfig.context import ConfigProblem, ContainerInputs, NodeCo
 from minikubelet.criconfig.expansion import expand
 from minikubelet.criconfig.fieldpath import field_value
 
+CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 _FALL_BACK_TO_NODE = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -25,18 +29,53 @@ def container_env(
     pod: Pod, container: Container, node: NodeContext, inputs: ContainerInputs
 ) -> dict[str, str]:
     """Return the variables, ordered as the container gets them. Raises ConfigProblem."""
-    for source in container.env_from:
-        kind = "ConfigMap" if source.config_map_ref is not None else "Secret"
-        reference = source.config_map_ref or source.secret_ref
-        name = reference.name if reference is not None else ""
-        raise ConfigProblem(_unreadable(kind, name, f"envFrom of container {container.name}"))
     env: dict[str, str] = {}
+    for source in container.env_from:
+        where = f"envFrom of container {container.name}"
+        for key, value in _all_keys(source, inputs, where).items():
+            env[f"{source.prefix}{key}"] = value
     for variable in container.env:
         # A repeated name moves to its last place, where the value it now has was computed.
-        value = _value(pod, container, variable, node, inputs, env)
+        text = _value(pod, container, variable, node, inputs, env)
         env.pop(variable.name, None)
-        env[variable.name] = value
+        if text is not None:
+            env[variable.name] = text
     return env | {name: value for name, value in inputs.service_env.items() if name not in env}
+
+
+def _all_keys(source: EnvFromSource, inputs: ContainerInputs, where: str) -> Mapping[str, str]:
+    """Return the variables of one envFrom entry; none of an optional object that is missing."""
+    reference = source.config_map_ref or source.secret_ref
+    if reference is None:
+        raise ConfigProblem(f"cannot resolve {where}: it names neither configMapRef nor secretRef")
+    kind = CONFIG_MAP if source.config_map_ref is not None else SECRET
+    data = _object(kind, reference.name, inputs, where, optional=bool(reference.optional))
+    return data or {}
+
+
+def _object(
+    kind: str, name: str, inputs: ContainerInputs, where: str, *, optional: bool
+) -> Mapping[str, str] | None:
+    """Return an object's data; None for an optional one that is missing. Raises ConfigProblem."""
+    known = inputs.config_maps if kind == CONFIG_MAP else inputs.secrets
+    if name not in known:
+        raise ConfigProblem(_unreadable(kind, name, where))
+    data = known[name]
+    if data is None and not optional:
+        raise ConfigProblem(f'{kind.lower()} "{name}" not found')
+    return data
+
+
+def _key(
+    kind: str, selector: KeySelector, pod: Pod, inputs: ContainerInputs, where: str
+) -> str | None:
+    optional = bool(selector.optional)
+    data = _object(kind, selector.name, inputs, where, optional=optional)
+    value = data.get(selector.key) if data is not None else None
+    if value is None and not optional:
+        place = f"{pod.metadata.namespace}/{selector.name}"
+        raise ConfigProblem(f"couldn't find key {selector.key} in {kind} {place}")
+    return value
 
 
 def _value(
@@ -46,10 +85,11 @@ def _value(
     node: NodeContext,
     inputs: ContainerInputs,
     known: dict[str, str],
-) -> str:
+) -> str | None:
+    """Return a variable's value; None leaves it undefined (something optional is missing)."""
     if variable.value:
         return expand(variable.value, known, inputs.service_env)
-    source = variable.value_from
+    source, where = variable.value_from, f"env {variable.name}"
     if source is None:
         return ""
     if source.field_ref is not None:
@@ -57,19 +97,16 @@ def _value(
         return field_value(pod, source.field_ref.field_path, inputs.pod_ips, host_ips)
     if source.resource_field_ref is not None:
         return resource_value(pod, container, source.resource_field_ref, node)
-    raise ConfigProblem(_unsupported(source, variable.name))
-
-
-def _unsupported(source: EnvVarSource, variable: str) -> str:
-    where = f"env {variable}"
     if source.config_map_key_ref is not None:
-        return _unreadable("ConfigMap", source.config_map_key_ref.name, where)
+        return _key(CONFIG_MAP, source.config_map_key_ref, pod, inputs, where)
     if source.secret_key_ref is not None:
-        return _unreadable("Secret", source.secret_key_ref.name, where)
+        return _key(SECRET, source.secret_key_ref, pod, inputs, where)
     if source.file_key_ref is not None:
         file = source.file_key_ref
-        return f"cannot read file {file.path} of volume {file.volume_name} ({where}): unsupported"
-    return f"cannot resolve {where}: valueFrom names no source"
+        raise ConfigProblem(
+            f"cannot read file {file.path} of volume {file.volume_name} ({where}): unsupported"
+        )
+    raise ConfigProblem(f"cannot resolve {where}: valueFrom names no source")
 
 
 def _unreadable(kind: str, name: str, where: str) -> str:

@@ -9,7 +9,7 @@ from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
-from minikubelet.criconfig.context import MountedVolume, NodeContext
+from minikubelet.criconfig.context import ConfigProblem, MountedVolume, NodeContext
 from minikubelet.criconfig.dns import ResolvConf
 from minikubelet.criconfig.resources import CgroupResources
 from minikubelet.host.clock import Clock
@@ -102,6 +102,65 @@ class NobodyProbes:
         """Do nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class EnvObjects:
+    """What a container's variables come from, as `ContainerInputs` takes it."""
+
+    config_maps: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    secrets: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    services: Mapping[str, str] = field(default_factory=dict)
+
+
+class PodObjects(Protocol):
+    """The API objects that pods use."""
+
+    def use(self, pod: Pod) -> None:
+        """Keep what a pod refers to at hand from now on."""
+
+    def forget(self, uid: str) -> None:
+        """Drop what only a pod that is gone used."""
+
+    async def env(self, pod: Pod, container: Container) -> EnvObjects:
+        """Return what the variables come from. Raises criconfig.context.ConfigProblem."""
+
+    async def runtime_handler(self, pod: Pod) -> str:
+        """Return the handler of the pod's RuntimeClass, empty for the default one.
+
+        Raises criconfig.context.ConfigProblem.
+        """
+
+    def renewal_in(self, uid: str) -> float | None:
+        """Return the seconds until a token of the pod is due; None when it has none."""
+
+
+class NoObjects:
+    """A node without an apiserver: what a pod refers to is refused by name where it is needed."""
+
+    def use(self, pod: Pod) -> None:
+        """Do nothing."""
+
+    def forget(self, uid: str) -> None:
+        """Do nothing."""
+
+    async def env(self, pod: Pod, container: Container) -> EnvObjects:  # noqa: ARG002  as the Protocol
+        """Return nothing: a variable that needs an object says so."""
+        return EnvObjects()
+
+    async def runtime_handler(self, pod: Pod) -> str:
+        """Return the default handler; a RuntimeClass can't be looked up."""
+        name = pod.spec.runtime_class_name
+        if name:
+            raise ConfigProblem(
+                f'failed to get sandbox runtime: RuntimeClass "{name}" not found: this node has no '
+                "apiserver; remove spec.runtimeClassName"
+            )
+        return ""
+
+    def renewal_in(self, uid: str) -> float | None:  # noqa: ARG002  as the Protocol
+        """Return None: there are no tokens."""
+        return None
+
+
 class Statuses(Protocol):
     """Tells the apiserver; on a node without one nobody listens. No call blocks."""
 
@@ -174,6 +233,7 @@ class Kit:
     network_problem: Callable[[], Awaitable[str]]
     """Says why the runtime's network isn't ready; empty when it is."""
     probes: Probes = field(default_factory=NobodyProbes)
+    objects: PodObjects = field(default_factory=NoObjects)
     statuses: Statuses = field(default_factory=NobodyListens)
     ready_cgroups: set[str] = field(default_factory=set)
     """QoS cgroups that were set up since the start."""

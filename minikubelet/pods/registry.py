@@ -129,6 +129,12 @@ class Registry:
         if worker is not None:
             worker.runtime_changed()
 
+    def objects_changed(self, uid: str) -> None:
+        """Pass on that an object changed that a pod uses."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.refresh_volumes()
+
     def wake_all(self) -> None:
         """Let every worker look again: the runtime is back."""
         for worker in self.workers:
@@ -232,6 +238,7 @@ class Registry:
             del self._started[name]
         self._kit.timeline.forget(uid)
         self._kit.statuses.forget(uid)
+        self._kit.objects.forget(uid)
         self._kit.probes.remove(uid)
         respawn = self._respawn.pop(uid, None)
         if respawn is not None:

@@ -22,6 +22,8 @@ class Sandbox:
     id: str
     config: m.PodSandboxConfig
     ips: tuple[str, ...]
+    handler: str = ""
+    """The runtime handler; empty for the default one."""
 
 
 async def sandbox_config(kit: Kit, state: PodState, attempt: int) -> m.PodSandboxConfig:
@@ -37,12 +39,13 @@ async def sandbox_config(kit: Kit, state: PodState, attempt: int) -> m.PodSandbo
 
 
 async def create_sandbox(kit: Kit, state: PodState, config: m.PodSandboxConfig) -> Sandbox:
-    """Run a new sandbox and ask for its addresses. Raises CRIError."""
+    """Run a new sandbox and ask for its addresses. Raises CRIError, ConfigProblem."""
+    handler = await kit.objects.runtime_handler(state.pod)
     # A thread would take longer than the call itself.
     _make_log_directory(pod_log_directory(state.pod, kit.node))
     kit.timeline.mark(state.uid, "sandbox creating")
     try:
-        sandbox_id = await kit.runtime.run_pod_sandbox(config, "")
+        sandbox_id = await kit.runtime.run_pod_sandbox(config, handler)
     finally:
         state.acted(kit)
     kit.cache.learn(sandbox_id, state.uid)
@@ -58,7 +61,7 @@ async def create_sandbox(kit: Kit, state: PodState, config: m.PodSandboxConfig) 
         kit.events.emit(state.ref(), WARNING, "FailedPodSandBoxStatus", text)
         raise
     kit.timeline.mark(state.uid, "sandbox")
-    return Sandbox(sandbox_id, config, _addresses(kit, state, status))
+    return Sandbox(sandbox_id, config, _addresses(kit, state, status), handler)
 
 
 def current_sandbox(
@@ -67,7 +70,7 @@ def current_sandbox(
     """Return the ready sandbox of a view."""
     record = view.sandboxes[0]
     ips = kit.host_ips if state.pod.spec.host_network else record.ips
-    return Sandbox(record.id, config, ips)
+    return Sandbox(record.id, config, ips, record.runtime_handler)
 
 
 def _addresses(kit: Kit, state: PodState, status: m.PodSandboxStatus) -> tuple[str, ...]:

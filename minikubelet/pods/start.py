@@ -142,6 +142,7 @@ async def _config(
     image: ImageInfo,
 ) -> tuple[m.ContainerConfig, ContainerFiles]:
     pod = state.pod
+    objects = await kit.objects.env(pod, container)
     conflicts = state.conflicts.get(container.name, 0) // CONFLICTS_BEFORE_NEXT_COUNT
     newest = view.newest(container.name)
     files = await prepare_files(
@@ -156,6 +157,10 @@ async def _config(
         hosts_path=files.hosts_path,
         termination_log_path=files.termination_log_path,
         target_container_id=_target(container, view),
+        runtime_handler=sandbox.handler,
+        service_env=objects.services,
+        config_maps=objects.config_maps,
+        secrets=objects.secrets,
     )
     if any(mount.sub_path or mount.sub_path_expr for mount in container.volume_mounts):
         env = container_env(pod, container, kit.node, inputs)

@@ -66,6 +66,8 @@ class PodState:
     conflicts: dict[str, int] = field(default_factory=dict)
     """How often a name ("" for the sandbox) was found taken with nothing to show for it."""
     volumes: dict[str, MountedVolume] = field(default_factory=dict)
+    volumes_stale: bool = True
+    """True when files in volumes may be older than what they show."""
     verdict: Verdict | None = None
     rejected: bool = False
     """True for a pod that was refused for good: it never had a container."""

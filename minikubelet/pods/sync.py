@@ -42,12 +42,15 @@ from minikubelet.pods.start import (
     start_container,
 )
 from minikubelet.pods.state import PodState
+from minikubelet.volumes.content import kind_of
 from minikubelet.volumes.errors import VolumeError
 
 ERROR_DELAY = 10.0
 NETWORK_DELAY = 1.0
 CONFLICT_DELAY = 1.0
 JITTER = 0.5
+MIN_RENEWAL = 5.0
+"""Seconds between tries to renew a token that the apiserver doesn't give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ async def sync_pod(kit: Kit, state: PodState, view: PodRuntimeStatus) -> Outcome
     status = state.update_status(kit)
     if status.phase in FINAL:
         return Outcome(0, terminal=True)
+    await _refresh_volumes(kit, state, view)
     actions = compute(state.pod, view, state.action_inputs())
     if not actions.anything:
         return _settled(kit, state)
@@ -80,10 +84,33 @@ async def sync_pod(kit: Kit, state: PodState, view: PodRuntimeStatus) -> Outcome
     return outcome
 
 
+async def _refresh_volumes(kit: Kit, state: PodState, view: PodRuntimeStatus) -> None:
+    """Bring files up to date whose objects, fields or tokens have changed; nothing is restarted."""
+    renewal = kit.objects.renewal_in(state.uid)
+    if not any(kind_of(volume) for volume in state.pod.spec.volumes):
+        return
+    if not view.running or not (state.volumes_stale or (renewal is not None and renewal <= 0)):
+        return
+    state.volumes_stale = False
+    kit.objects.use(state.pod)
+    try:
+        state.volumes = dict(await kit.volumes.setup(state.pod))
+    except VolumeError as error:
+        # What runs keeps the files it has.
+        kit.events.emit(state.ref(), WARNING, "FailedMount", str(error))
+
+
 def _settled(kit: Kit, state: PodState) -> Outcome:
     state.waits = ("", "")
     state.update_status(kit)
-    return Outcome(_jittered(kit, kit.limits.sync_frequency))
+    return Outcome(_until_next(kit, state))
+
+
+def _until_next(kit: Kit, state: PodState) -> float:
+    """Return the seconds until a settled pod is looked at again: a token may be due before."""
+    pause = _jittered(kit, kit.limits.sync_frequency)
+    renewal = kit.objects.renewal_in(state.uid)
+    return pause if renewal is None else min(pause, max(MIN_RENEWAL, renewal))
 
 
 def _jittered(kit: Kit, delay: float) -> float:
@@ -152,7 +179,8 @@ async def _carry_out(
         else:
             try:
                 sandbox = await create_sandbox(kit, state, config)
-            except (CRIError, OSError) as error:  # OSError: the folder of its logs
+            # OSError: the folder of its logs; ConfigProblem: its RuntimeClass
+            except (CRIError, OSError, ConfigProblem) as error:
                 return await _sandbox_failed(kit, state, error)
         return await _start_all(kit, state, view, actions, sandbox, ahead)
 
@@ -201,8 +229,10 @@ async def _prepare(kit: Kit, state: PodState) -> Outcome | None:
             "FailedCreatePodContainer",
             f"unable to ensure pod container exists: {error}",
         )
+    kit.objects.use(state.pod)
     try:
         state.volumes = dict(await kit.volumes.setup(state.pod))
+        state.volumes_stale = False
     except VolumeError as error:
         return _blocked(kit, state, "FailedMount", str(error))
     state.waits = ("", "")

@@ -132,7 +132,11 @@ class Worker:
 
     def update(self, record: PodRecord) -> None:
         """Take a newer spec of the same uid."""
+        before = self.state.pod.metadata
         self.state.take(self._kit, record)
+        after = self.state.pod.metadata
+        if (before.labels, before.annotations) != (after.labels, after.annotations):
+            self.state.volumes_stale = True  # downwardAPI files show them
         if not self.state.static:
             self.take_deletion()
         if self.state.status.phase:
@@ -160,6 +164,11 @@ class Worker:
             self._grace = max(MIN_GRACE, grace)
             if self.stage in (Stage.SYNCING, Stage.TERMINATING) and self._step is not None:
                 self._step.cancel()
+        self.wake()
+
+    def refresh_volumes(self) -> None:
+        """Take notice that an object changed that the pod uses."""
+        self.state.volumes_stale = True
         self.wake()
 
     def runtime_changed(self) -> None:

@@ -4,8 +4,6 @@ A tmpfs is as large as sizeLimit, else as the memory that the pod or the node's 
 Source: kubelet volume/emptydir/empty_dir.go.
 """
 
-import os
-import stat
 from pathlib import Path
 
 from minikubelet.api import quantity
@@ -13,12 +11,11 @@ from minikubelet.api.pod import Pod, Volume
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.criconfig.resources import pod_cgroup_resources
 from minikubelet.host import mounts
+from minikubelet.volumes import ownership
 from minikubelet.volumes.errors import VolumeError
 from minikubelet.volumes.plugin import PodFolders
 
 _MODE = 0o777
-_GROUP_MODE = 0o2770
-"""What a pod's fsGroup adds: its own group may write, and owns what is made there."""
 
 
 class EmptyDir:
@@ -53,10 +50,10 @@ class EmptyDir:
 
 def _open_up(path: Path, pod: Pod) -> None:
     path.chmod(_MODE)  # mkdir heeds the umask
-    context = pod.spec.security_context
-    if context is not None and context.fs_group is not None:
-        os.chown(path, -1, context.fs_group)
-        path.chmod(stat.S_IMODE(path.stat().st_mode) | _GROUP_MODE)
+    group = ownership.fs_group(pod)
+    if group is not None:
+        policy = ownership.only_on_mismatch(pod)
+        ownership.give(path, group, read_only=False, on_mismatch=policy)
 
 
 def tmpfs_size(pod: Pod, volume: Volume, node: NodeContext | None) -> int | None:

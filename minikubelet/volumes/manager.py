@@ -20,9 +20,12 @@ from minikubelet.api.base import json_name
 from minikubelet.api.pod import Container, Pod, Volume
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.host import mounts
+from minikubelet.volumes.content import kind_of, write_volume
+from minikubelet.volumes.contents import Contents
 from minikubelet.volumes.empty_dir import EmptyDir
 from minikubelet.volumes.errors import VolumeError
 from minikubelet.volumes.host_path import HostPath
+from minikubelet.volumes.payload import Payload
 from minikubelet.volumes.plugin import PodFolders, VolumePlugin
 from minikubelet.volumes.subpath import prepare_subpaths
 
@@ -43,11 +46,13 @@ class VolumeManager:
         root_dir: str,
         node: NodeContext | None = None,
         plugins: tuple[VolumePlugin, ...] = (EmptyDir(), HostPath()),
+        contents: Contents | None = None,
     ) -> None:
         # The kernel lists mounts by their real paths.
         self._pods = Path(os.path.realpath(root_dir)) / "pods"
         self._node = node
         self._plugins = plugins
+        self._contents = contents or Contents(node or NodeContext(""))
         self._locks: dict[str, threading.Lock] = {}
         # Threads of their own: hanging ones don't take the places of other rooms.
         self._threads = anyio.CapacityLimiter(MAX_THREADS)
@@ -63,7 +68,24 @@ class VolumeManager:
             " unattached volumes=[], failed to process volumes=[]: context deadline exceeded"
         )
         uid = pod.metadata.uid
-        return await self._in_thread(uid, lambda: self._setup(pod), SETUP_DEADLINE, text)
+        try:
+            with anyio.fail_after(SETUP_DEADLINE):
+                payloads = await self._payloads(pod)
+        except TimeoutError as error:
+            raise VolumeError(text) from error
+        return await self._in_thread(uid, lambda: self._setup(pod, payloads), SETUP_DEADLINE, text)
+
+    async def _payloads(self, pod: Pod) -> dict[str, Payload | VolumeError]:
+        """Gather the files of each volume that the agent writes, or why there are none."""
+        used = _used(pod)
+        payloads: dict[str, Payload | VolumeError] = {}
+        for volume in pod.spec.volumes:
+            if volume.name in used and kind_of(volume):
+                try:
+                    payloads[volume.name] = await self._contents.of(pod, volume)
+                except VolumeError as error:
+                    payloads[volume.name] = error
+        return payloads
 
     async def subpaths(
         self,
@@ -125,7 +147,9 @@ class VolumeManager:
             raise VolumeError(f"cannot find the folder of pod {uid!r}: not a uid")
         return PodFolders(self._pods / uid)
 
-    def _setup(self, pod: Pod) -> dict[str, MountedVolume]:
+    def _setup(
+        self, pod: Pod, payloads: Mapping[str, Payload | VolumeError]
+    ) -> dict[str, MountedVolume]:
         folders = self._folders(pod.metadata.uid)
         for folder in (folders.pod, folders.volumes, folders.plugins):
             try:
@@ -139,12 +163,26 @@ class VolumeManager:
             if volume.name not in used:
                 continue
             try:
-                ready[volume.name] = self._plugin(volume).setup(pod, volume, folders, self._node)
+                ready[volume.name] = self._setup_one(pod, volume, folders, payloads)
             except (VolumeError, OSError, ValueError) as error:
                 problems.append(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}')
         if problems:
             raise VolumeError("; ".join(problems))
         return ready
+
+    def _setup_one(
+        self,
+        pod: Pod,
+        volume: Volume,
+        folders: PodFolders,
+        payloads: Mapping[str, Payload | VolumeError],
+    ) -> MountedVolume:
+        payload = payloads.get(volume.name)
+        if payload is None:
+            return self._plugin(volume).setup(pod, volume, folders, self._node)
+        if isinstance(payload, VolumeError):
+            raise payload
+        return write_volume(pod, volume, payload, folders)
 
     def _plugin(self, volume: Volume) -> VolumePlugin:
         for plugin in self._plugins:

@@ -70,8 +70,8 @@ async def test_every_problem_is_named(root_dir: Path) -> None:
         await VolumeManager(str(root_dir)).setup(pod)
     assert str(caught.value) == (
         'MountVolume.SetUp failed for volume "a" : hostPath type check failed: /none/a is not a'
-        ' directory; MountVolume.SetUp failed for volume "c" : no volume plugin matched: configMap'
-        ' volumes are not supported here; MountVolume.SetUp failed for volume "d" : unknown'
+        ' directory; MountVolume.SetUp failed for volume "c" : cannot read configmaps'
+        ' default/cm: this node has no apiserver; MountVolume.SetUp failed for volume "d" : unknown'
         " storage medium 'HugePages'"
     )
 
