@@ -274,6 +274,26 @@ async def test_a_refused_token_is_read_again_once(
         assert len(front.requests) == 5
 
 
+async def test_many_refused_at_once_all_go_on_with_the_new_token(
+    connected: Connect, api: Connection, apiserver: Cluster, config: Kubeconfig, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("over")
+    names = []
+    with Front(apiserver) as front:
+        connection = await connected(through(config, front.url, User(token_file=str(file))))
+        file.write_text(await a_token(api, "fresh"))
+
+        async def ask() -> None:
+            names.append(await username(connection))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(ask)
+        assert names == [user_of("fresh")] * 10
+        assert len(front.requests) == 20
+
+
 async def test_many_refused_at_once_run_a_plugin_once(
     connected: Connect, config: Kubeconfig, tmp_path: Path
 ) -> None:

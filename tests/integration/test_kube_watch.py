@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import anyio
 import anyio.to_thread
 import pytest
+from anyio import create_task_group
 
 from minikubelet.kube.api import MERGE_PATCH, core_path
 from minikubelet.kube.client import Connection
@@ -84,16 +85,23 @@ async def test_bookmarks_move_the_version_on(
     api: Connection, connected: Connect, config: Kubeconfig, front: Front, configmaps: str
 ) -> None:
     behind = await connected(through(config, front.url))
-    # The apiserver's bookmark comes 2 s before the end of a watch.
-    async with watching(behind, configmaps, timing=Timing(4, 4, 1)) as watched:
-        await watched.until_names()
+
+    async def change_elsewhere() -> None:
         body = {"metadata": {"generateName": "elsewhere-"}}
-        await api.request("POST", core_path("kube-public", "configmaps"), body=body)
+        while True:
+            await api.request("POST", core_path("kube-public", "configmaps"), body=body)
+            await anyio.sleep(0.5)
 
-        def versions() -> set[str]:
-            return {seen.query["resourceVersion"] for seen in front.requests if seen.is_watch}
+    def versions() -> set[str]:
+        return {seen.query["resourceVersion"] for seen in front.requests if seen.is_watch}
 
-        await eventually(lambda: len(versions()) > 1, 15)
+    # The apiserver sends a bookmark 2 s before the end of a watch, if it has anything new by then.
+    timing = Timing(5, 5, 1)
+    async with watching(behind, configmaps, timing=timing) as watched, create_task_group() as group:
+        await watched.until_names()
+        group.start_soon(change_elsewhere)
+        await eventually(lambda: len(versions()) > 1, 30)
+        group.cancel_scope.cancel()
         assert watched.told == 1
     assert lists(front) == 1
     assert watched.problems == []

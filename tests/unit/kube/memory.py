@@ -25,13 +25,18 @@ class Call:
 
 @dataclass(eq=False)
 class Watch(ObjectReceiveStream[Document]):
-    """One open watch. `silent`: the connection died and nobody was told."""
+    """One open watch."""
 
     ends_at: float
     given_up_at: float
     waiting: deque[Document | APIError | None] = field(default_factory=deque)
     arrived: anyio.Event = field(default_factory=anyio.Event)
     silent: bool = False
+
+    def go_silent(self) -> None:
+        """Let the connection die without anybody being told."""
+        self.silent = True
+        self.arrived.set()
 
     def send(self, item: Document | APIError | None) -> None:
         """Send an event, an error of the connection, or None for the end."""

@@ -157,12 +157,8 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
         pytest.param("[]", "not one document", id="a list"),
         pytest.param("a: [", "cannot read kubeconfig k", id="no YAML"),
         pytest.param(a_kubeconfig(kind="Pod"), "kind: must be Config", id="another kind"),
-        pytest.param(
-            a_kubeconfig(current=""), "current-context: required", id="no context"
-        ),
-        pytest.param(
-            a_kubeconfig(current="x"), "contexts: there is none", id="lost context"
-        ),
+        pytest.param(a_kubeconfig(current=""), "current-context: required", id="no context"),
+        pytest.param(a_kubeconfig(current="x"), "contexts: there is none", id="lost context"),
         pytest.param(a_kubeconfig(clusters=[]), "clusters: there is none with the name 'c'"),
         pytest.param(a_kubeconfig(users={}), "users: there is none with the name 'u'"),
         pytest.param(a_kubeconfig(users=3), "users: must be a list", id="users no list"),
