@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from minikubelet.cri.errors import CRIError
+from minikubelet.cri.errors import CRIError, DeadlineExceeded
 from minikubelet.cri.execs import DRAIN_SECONDS, Execs
 from minikubelet.cri.fake import NEVER, Exec, FakeRuntime
 from tests.unit.pleg.test_monitor import a_container
@@ -59,3 +59,25 @@ async def test_two_commands_at_once_are_not_mixed_up() -> None:
         await anyio.sleep(1)
         execs.exited(container_id, 1)
     assert anyio.current_time() - began == pytest.approx(20)
+
+
+async def test_a_synchronous_command_is_waited_for_with_its_children() -> None:
+    fake = FakeRuntime()
+    container_id = await a_container(fake)
+    fake.on_exec = lambda _config, _command: Exec(takes=NEVER)
+    execs = Execs(fake)
+    began = anyio.current_time()
+
+    async def exit_soon() -> None:
+        await anyio.sleep(1)
+        execs.exited(container_id, 0)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(execs.run, container_id, ["y"], 0)
+        await anyio.sleep(1)
+        # Two commands run: nobody knows whose exit this is.
+        group.start_soon(exit_soon)
+        with pytest.raises(DeadlineExceeded):
+            await execs.sync(container_id, ["x"], 5)
+        group.cancel_scope.cancel()
+    assert anyio.current_time() - began == pytest.approx(6)

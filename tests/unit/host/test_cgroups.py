@@ -166,6 +166,9 @@ async def test_a_cgroup_is_removed_with_the_process_that_is_left_in_it(
     try:
         procs = cgroups.hierarchies.v1["memory"] / name.strip("/") / "pod1/container/cgroup.procs"
         procs.write_text(str(process.pid))
+        assert cgroups.processes_below(name, "ontain") == {process.pid}
+        assert cgroups.processes_below(f"{name}/pod1", "other") == set()
+        assert cgroups.processes_below(f"{name}/pod2", "container") == set()
         await cgroups.remove(f"{name}/pod1")
         assert cgroups.list_children(name) == []
     finally:

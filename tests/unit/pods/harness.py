@@ -35,6 +35,9 @@ from minikubelet.pods.kit import Kit, Limits, Statuses
 from minikubelet.pods.placement import NodeView
 from minikubelet.pods.registry import Registry
 from minikubelet.pods.worker import Worker
+from minikubelet.probes.exec import ExecProber
+from minikubelet.probes.manager import ProbeManager
+from minikubelet.probes.prober import NodeProber
 from minikubelet.state.directory import StateDirectory
 from minikubelet.state.pods import PodMemories
 from minikubelet.volumes.errors import VolumeError
@@ -275,7 +278,15 @@ async def jump() -> None:
 async def assemble(
     group: TaskGroup, fake: FakeRuntime, kit: Kit, streams: Sequence[RuntimeEvents]
 ) -> Node:
-    """Plug registry and monitor to a kit and start them."""
+    """Plug registry, monitor and probes to a kit and start them."""
+    probes = ProbeManager(
+        NodeProber(ExecProber(kit.execs, lambda _pod, _id: ())),
+        kit.events,
+        kit.clock,
+        kit.random,
+        on_result=lambda uid: registry.runtime_changed(uid),  # noqa: PLW0108  made below
+    )
+    kit = replace(kit, probes=probes)
     registry = Registry(kit, group, await kit.memories.load())
     monitor = Monitor(
         kit.cache,
@@ -286,6 +297,7 @@ async def assemble(
         on_exec_exit=kit.execs.exited,
     )
     await group.start(monitor.run)
+    await group.start(probes.run)
     return Node(fake, kit, registry, monitor)
 
 
