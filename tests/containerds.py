@@ -96,7 +96,7 @@ def session_mark() -> Iterator[leftovers.Mark]:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     lock, mark = _take_slot()
-    for version in VERSIONS:
+    for version in (*VERSIONS, "cluster"):
         Containerd(version, mark.containerd_folder(version)).clean()
     clusters.Cluster(mark.cluster_folder).clean()
     shutil.rmtree(mark.folder, ignore_errors=True)

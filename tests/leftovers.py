@@ -37,7 +37,7 @@ class Mark:
     @property
     def tags(self) -> list[str]:
         """The tags of hack/containerd's instances in the folder: a hash of their own folders."""
-        return [_tag(self.containerd_folder(version)) for version in ("1.6", "2")]
+        return [_tag(self.containerd_folder(version)) for version in ("1.6", "2", "cluster")]
 
     @property
     def cluster_link(self) -> str:

@@ -51,6 +51,8 @@ class Agent:
         self.log_file = folder / "agent.log"
         self.settings: dict[str, Any] = {}
         self.flags: list[str] = []
+        self.prefix: list[str] = []
+        """What the agent is started through, such as nsenter."""
         self._process: subprocess.Popen[bytes] | None = None
         for path in (folder, self.manifests, self.logs):
             path.mkdir()
@@ -61,7 +63,7 @@ class Agent:
         """Start it and wait until its socket answers; with fault points it may end before."""
         config = self.folder / "config.yaml"
         config.write_text(yaml.safe_dump(self._config()))
-        argv = [sys.executable, "-m", "minikubelet", "run", f"--config={config}"]
+        argv = [*self.prefix, sys.executable, "-m", "minikubelet", "run", f"--config={config}"]
         argv += [f"--hostname-override={self.node}", f"--root-dir={self.root}", *self.flags]
         variables = {**os.environ, **(env or {}), "MINIKUBELET_FAULTS": faults}
         with self.log_file.open("ab") as log:
@@ -285,12 +287,16 @@ class Agent:
 
     # the end
 
+    def owns(self, sandbox: m.PodSandbox) -> bool:
+        """Tell whether a sandbox is this agent's."""
+        return sandbox.metadata.name.endswith(f"-{self.node}")
+
     async def clean(self) -> None:
         """Kill it and remove all that it made on the runtime and on the machine."""
         self.kill()
         runtime = self.client.runtime
         for sandbox in await runtime.list_pod_sandbox():
-            if not sandbox.metadata.name.endswith(f"-{self.node}"):
+            if not self.owns(sandbox):
                 continue  # another agent's, on the same runtime
             await runtime.stop_pod_sandbox(sandbox.id)
             await runtime.remove_pod_sandbox(sandbox.id)
