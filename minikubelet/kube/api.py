@@ -25,6 +25,7 @@ class Pool(Enum):
     HEARTBEAT = "heartbeat"
     """Node status and lease: outside the QPS limit."""
     WATCH = "watch"
+    """As many connections as needed; its lists wait behind REST for the QPS limit."""
 
 
 class API(Protocol):
@@ -50,7 +51,7 @@ class API(Protocol):
     def watch(
         self, path: str, query: Mapping[str, str], timeout: float
     ) -> AbstractAsyncContextManager[ObjectReceiveStream[Document]]:
-        """Open one watch; receive its events ({type, object}) until the server ends it.
+        """Open one watch (`watch=true` is added); receive its events ({type, object}) until the server ends it.
 
         Entering raises kube.errors.APIError; the stream ends (EndOfStream) when the server closes
         the response, and raises APIError (Unavailable) when the connection breaks or when
