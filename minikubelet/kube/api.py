@@ -51,9 +51,9 @@ class API(Protocol):
     def watch(
         self, path: str, query: Mapping[str, str], timeout: float
     ) -> AbstractAsyncContextManager[ObjectReceiveStream[Document]]:
-        """Open one watch (`watch=true` is added); receive its events ({type, object}) until the server ends it.
+        """Open one watch; receive its events ({type, object}) until the server ends it.
 
-        Entering raises kube.errors.APIError; the stream ends (EndOfStream) when the server closes
+        `watch=true` is added to the query. Entering raises kube.errors.APIError; the stream ends (EndOfStream) when the server closes
         the response, and raises APIError (Unavailable) when the connection breaks or when
         `timeout` seconds have passed without an end.
         """
