@@ -53,9 +53,9 @@ class API(Protocol):
     ) -> AbstractAsyncContextManager[ObjectReceiveStream[Document]]:
         """Open one watch; receive its events ({type, object}) until the server ends it.
 
-        `watch=true` is added to the query. Entering raises kube.errors.APIError; the stream ends (EndOfStream) when the server closes
-        the response, and raises APIError (Unavailable) when the connection breaks or when
-        `timeout` seconds have passed without an end.
+        `watch=true` is added to the query. Entering raises kube.errors.APIError; the stream ends
+        (EndOfStream) when the server closes the response, and raises APIError (Unavailable) when
+        the connection breaks or when `timeout` seconds have passed without an end.
         """
 
 
