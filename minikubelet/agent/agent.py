@@ -20,11 +20,13 @@ import structlog
 from anyio.abc import TaskGroup
 
 from minikubelet.agent.health import HealthChecks
+from minikubelet.agent.logins import docker_configs, logins
 from minikubelet.agent.logs import LogReader
 from minikubelet.agent.parts import (
     configured,
     default_view,
     image_settings,
+    image_verification,
     machine_facts,
     network_problem,
     node_addresses,
@@ -47,6 +49,7 @@ from minikubelet.cri.execs import Execs
 from minikubelet.criconfig.context import NodeContext
 from minikubelet.host import cgroups
 from minikubelet.host.clock import SystemClock
+from minikubelet.images.access import ImageAccess
 from minikubelet.images.manager import ImageManager
 from minikubelet.logs.termination import termination_message
 from minikubelet.node.facts import MachineFacts, NodeSettings
@@ -247,7 +250,7 @@ class Agent:
             runtime=self._client.runtime,
             execs=self._execs,
             cache=self._cache,
-            images=ImageManager(self._client.images, self._journal, clock, image_settings(config)),
+            images=await self._images(),
             volumes=VolumeManager(config.root_dir, node, contents=self._contents(node)),
             objects=self._cluster.objects if self._cluster is not None else NoObjects(),
             cgroups=cgroups.Cgroups(self._hierarchies),
@@ -275,6 +278,15 @@ class Agent:
         )
         await self._group.start(probes.run)
         return probes
+
+    async def _images(self) -> ImageManager:
+        config, cluster = self._config, self._cluster
+        of_secrets = cluster.objects.pull_credentials if cluster is not None else None
+        find = logins(docker_configs(config.root_dir), of_secrets)
+        access = ImageAccess(find, image_verification(config), self._directory)
+        await access.load()
+        settings = image_settings(config)
+        return ImageManager(self._client.images, self._journal, self._clock, settings, access)
 
     def _contents(self, node: NodeContext) -> Contents:
         if self._cluster is None:

@@ -4,7 +4,9 @@ Secrets stay in memory: nothing here is ever written down.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+import msgspec
 from anyio.abc import TaskGroup
 
 from minikubelet.api.pod import Container, Pod
@@ -12,16 +14,21 @@ from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.criconfig.context import ConfigProblem
 from minikubelet.criconfig.service_env import service_env
 from minikubelet.host.clock import Clock
+from minikubelet.images.keyring import Credential, SecretSource, parse
 from minikubelet.kube import api as kube
 from minikubelet.kube.errors import APIError, NotFound
 from minikubelet.objects.cache import CONFIG_MAPS, ObjectCache, Ref
-from minikubelet.objects.references import env_references, references
+from minikubelet.objects.references import env_references, pull_secrets, references
 from minikubelet.objects.services import Services
 from minikubelet.objects.tokens import Tokens
 from minikubelet.pods.kit import EnvObjects
 from minikubelet.volumes.errors import VolumeError
 from minikubelet.volumes.payload import secret_data
 
+_DOCKER_KEYS = {
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+    "kubernetes.io/dockercfg": ".dockercfg",
+}
 RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 
 
@@ -85,6 +92,18 @@ class ClusterObjects:
             raise ConfigProblem(str(error)) from error
         return {key: value.decode("utf-8", "replace") for key, value in data.items()}
 
+    async def pull_credentials(self, pod: Pod) -> tuple[list[Credential], list[str]]:
+        """Return the logins of a pod's imagePullSecrets and the names of those without any."""
+        found: list[Credential] = []
+        missing: list[str] = []
+        for ref in pull_secrets(pod):
+            try:
+                document = await self.cache.get(ref)
+                found += _logins(document)
+            except (APIError, ValueError, KeyError, VolumeError):
+                missing.append(ref.name)
+        return found, missing
+
     async def runtime_handler(self, pod: Pod) -> str:
         """Return the handler of the pod's RuntimeClass. Raises ConfigProblem."""
         name = pod.spec.runtime_class_name
@@ -104,3 +123,12 @@ class ClusterObjects:
         """Return the seconds until a token of the pod is due; None when it has none."""
         due = self.tokens.renew_at(uid)
         return None if due is None else due - self._clock.wall_ns() / NANOSECONDS
+
+
+def _logins(document: kube.Document) -> tuple[Credential, ...]:
+    """Return the logins of a Secret. Raises KeyError, ValueError, VolumeError."""
+    meta = document["metadata"]
+    source = SecretSource(meta["namespace"], meta["name"], meta.get("uid", ""))
+    data = secret_data(document)
+    text = data[_DOCKER_KEYS[document.get("type", "")]]
+    return parse(msgspec.json.decode(text, type=dict[str, Any]), source)

@@ -19,6 +19,7 @@ from minikubelet.criconfig.dns import RESOLVED_UPSTREAM_FILE, ResolvConf, parse_
 from minikubelet.host import machine
 from minikubelet.host.cgroups import Cgroups, Hierarchies
 from minikubelet.images.policy import ImageSettings
+from minikubelet.images.records import Policy, Verification
 from minikubelet.node import capacity
 from minikubelet.node.document import labels
 from minikubelet.node.facts import MachineFacts, NodeSettings, Taint
@@ -191,6 +192,14 @@ def image_settings(config: Config) -> ImageSettings:
         max_parallel=config.max_parallel_image_pulls,
         qps=float(config.registry_pull_qps),
         burst=config.registry_burst,
+    )
+
+
+def image_verification(config: Config) -> Verification:
+    """Return which images a pod may use without proving its login."""
+    return Verification(
+        Policy(config.document["imagePullCredentialsVerificationPolicy"]),
+        tuple(config.document.get("preloadedImagesVerificationAllowlist") or ()),
     )
 
 

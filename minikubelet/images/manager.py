@@ -7,7 +7,7 @@ ones are still being started. A cancelled caller cancels its pull. Source: image
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -19,6 +19,8 @@ from minikubelet.cri.services import ImageService
 from minikubelet.criconfig.context import ImageInfo
 from minikubelet.host.clock import Clock
 from minikubelet.images import policy
+from minikubelet.images.access import ImageAccess
+from minikubelet.images.keyring import Credential, chosen
 from minikubelet.images.name import with_default_tag
 from minikubelet.images.policy import ImageProblem, ImageSettings, TokenBucket
 from minikubelet.images.turns import Turns
@@ -54,9 +56,15 @@ class ImageManager:
     """Images of this node's containers."""
 
     def __init__(
-        self, service: ImageService, events: EventSink, clock: Clock, settings: ImageSettings
+        self,
+        service: ImageService,
+        events: EventSink,
+        clock: Clock,
+        settings: ImageSettings,
+        access: ImageAccess | None = None,
     ) -> None:
         self._service = service
+        self._access = access or ImageAccess()
         self._events = events
         self._clock = clock
         self._backoff = Backoff(
@@ -81,12 +89,12 @@ class ImageManager:
         spec = m.ImageSpec(image=image, user_specified_image=container.image)
         if container.image_pull_policy == policy.ALWAYS:
             return await self._pull(pod, container, spec, sandbox_config, ref)
-        present = await self._present(container, spec, ref)
+        present = await self._present(pod, container, spec, ref)
         if present is not None:
             return present
         async with self._turns.take(image):
             # Someone else may have pulled it while this container waited for its turn.
-            present = await self._present(container, spec, ref)
+            present = await self._present(pod, container, spec, ref)
             if present is not None:
                 return present
             return await self._pull(pod, container, spec, sandbox_config, ref)
@@ -130,11 +138,14 @@ class ImageManager:
             self._last_problem.pop(key, None)
 
     async def _present(
-        self, container: Container, spec: m.ImageSpec, ref: PodRef
+        self, pod: Pod, container: Container, spec: m.ImageSpec, ref: PodRef
     ) -> ImageInfo | None:
-        """Return the image if it is on the node; under Never its absence is the end."""
+        """Return the image if it is on the node and the pod may use it without a pull.
+
+        Under Never its absence is the end.
+        """
         found = await self._inspect(container, spec, ref)
-        if found is not None:
+        if found is not None and not await self._access.must_pull(pod, spec.image, found.ref):
             text = (
                 f'Container image "{container.image}" already present on machine and can be'
                 " accessed by the pod"
@@ -173,7 +184,7 @@ class ImageManager:
         try:
             async with self._places or nullcontext():
                 began = self._clock.monotonic()
-                pulled = await self._pull_once(spec, sandbox_config)
+                pulled, credential = await self._pull_once(pod, spec, sandbox_config, ref)
                 took = self._clock.monotonic() - began
         except _PullError as error:
             problem = self._pull_failed(key, container, str(error), ref)
@@ -181,6 +192,7 @@ class ImageManager:
         waited = self._clock.monotonic() - asked
         self._backoff = self._backoff.gc(self._clock.monotonic())
         image = await self._pulled_image(container, pulled, ref)
+        await self._access.pulled(spec.image, image.id, credential)
         text = (
             f'Successfully pulled image "{container.image}" in {_milliseconds(took)}'
             f" ({_milliseconds(waited)} including waiting). Image size: {image.size} bytes."
@@ -198,14 +210,33 @@ class ImageManager:
         last = self._last_problem.get(key)
         raise ImageProblem(policy.IMAGE_PULL_BACK_OFF, f"{text}: {last}" if last else text)
 
-    async def _pull_once(self, spec: m.ImageSpec, sandbox_config: m.PodSandboxConfig) -> str:
+    async def _pull_once(
+        self, pod: Pod, spec: m.ImageSpec, sandbox_config: m.PodSandboxConfig, ref: PodRef
+    ) -> tuple[str, Credential | None]:
+        """Pull with the first login that works; without any the registry is asked as anybody."""
         granted, self._bucket = self._bucket.take(self._clock.monotonic())
         if not granted:
             raise _PullError(policy.QPS_EXCEEDED)
-        try:
-            return await self._service.pull_image(spec, None, sandbox_config)
-        except CRIError as error:
-            raise _PullError(policy.pull_error_text(error)) from error
+        logins = await self._access.logins_of(pod)
+        if logins.missing:
+            text = (
+                f"Unable to retrieve some image pull secrets ({', '.join(logins.missing)}); "
+                "attempting to pull the image may not succeed."
+            )
+            whole = replace(ref, field_path="")
+            self._events.emit(whole, WARNING, "FailedToRetrieveImagePullSecret", text)
+        errors: list[str] = []
+        found: list[Credential | None] = [*chosen(logins.secrets, logins.node, spec.image)]
+        for credential in found or [None]:
+            auth = _auth(credential) if credential is not None else None
+            try:
+                pulled = await self._service.pull_image(spec, auth, sandbox_config)
+            except CRIError as error:
+                errors.append(policy.pull_error_text(error))
+            else:
+                return pulled, credential
+        different = list(dict.fromkeys(errors))
+        raise _PullError(different[0] if len(different) == 1 else f"[{', '.join(different)}]")
 
     def _pull_failed(self, key: str, container: Container, text: str, ref: PodRef) -> ImageProblem:
         now = self._clock.monotonic()
@@ -229,6 +260,14 @@ class ImageManager:
 
 class _PullError(Exception):
     """A pull failed; the text is what people see."""
+
+
+def _auth(credential: Credential) -> m.AuthConfig:
+    return m.AuthConfig(
+        username=credential.username,
+        password=credential.password,
+        identity_token=credential.identity_token,
+    )
 
 
 def _info(image: m.Image, container: Container) -> ImageInfo:
