@@ -5,6 +5,7 @@ hack/images made, each with a label of its own, so that none is the same as anot
 loaded already. It counts, can be slow, and can say no.
 """
 
+import base64
 import hashlib
 import json
 import subprocess
@@ -26,6 +27,9 @@ class Registry:
     """What it does and what it was asked. `missing` names repositories that aren't there."""
 
     port: int = 0
+    host: str = "127.0.0.1"
+    login: str = ""
+    """`user:password` that everybody needs; empty: nobody does."""
     missing: set[str] = field(default_factory=set)
     delay: float = 0.0
     pulls: list[str] = field(default_factory=list)
@@ -34,13 +38,17 @@ class Registry:
     """How many blobs were being sent at the same time, at most."""
 
     def image(self, name: str, tag: str = "1") -> str:
-        return f"127.0.0.1:{self.port}/{name}:{tag}"
+        return f"{self.address}/{name}:{tag}"
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
 
     def trust(self, containerd_folder: Path) -> None:
         """Tell a containerd that this registry speaks plain HTTP."""
-        folder = containerd_folder / "certs.d" / f"127.0.0.1:{self.port}"
+        folder = containerd_folder / "certs.d" / self.address
         folder.mkdir(parents=True, exist_ok=True)
-        address = f"http://127.0.0.1:{self.port}"
+        address = f"http://{self.address}"
         text = f'server = "{address}"\n[host."{address}"]\ncapabilities = ["pull", "resolve"]\n'
         (folder / "hosts.toml").write_text(text)
 
@@ -64,6 +72,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, *, body: bool) -> None:
+        if not self._may():
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="private"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         parts = self.path.split("?")[0].strip("/").split("/")
         if parts == ["v2"]:
             self._send(b"{}", "application/json", body=body)
@@ -81,6 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._wait()
         content = MANIFEST if kind == "manifests" else "application/octet-stream"
         self._send(data, content, body=body, digest=reference)
+
+    def _may(self) -> bool:
+        login = self.registry.login
+        wanted = f"Basic {base64.b64encode(login.encode()).decode()}"
+        return not login or self.headers.get("Authorization") == wanted
 
     def _wait(self) -> None:
         with self.lock:
@@ -102,12 +121,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def a_registry() -> Iterator[Registry]:
+def a_registry(host: str = "127.0.0.1", login: str = "") -> Iterator[Registry]:
     """Serve until the end of the block."""
     blobs, base = _contents()
-    registry = Registry()
+    registry = Registry(host=host, login=login)
     parts = {"registry": registry, "blobs": blobs, "base": base, "sending": []}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), parts))
+    server = ThreadingHTTPServer((host, 0), type("Handler", (_Handler,), parts))
     registry.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
