@@ -4,7 +4,7 @@ import pytest
 
 from minikubelet.criconfig.context import ConfigProblem, ContainerInputs, ImageInfo, NodeContext
 from minikubelet.criconfig.env import container_env
-from tests.builders import a_container, a_pod
+from tests.builders import a_container, a_pod, decoded_container
 
 NODE = NodeContext(
     node_name="n1",
@@ -141,3 +141,74 @@ def test_service_variables_are_seen_but_lose() -> None:
     services = {"S_HOST": "10.0.0.1", "A": "service"}
     env = env_of([var("A", "own"), var("B", "$(S_HOST)")], inputs={"service_env": services})
     assert env == {"A": "own", "B": "10.0.0.1", "S_HOST": "10.0.0.1"}
+
+
+OBJECTS = ContainerInputs(
+    image=ImageInfo("ref"),
+    config_maps={"cm": {"a": "1", "b": "2"}, "gone": None},
+    secrets={"sec": {"p": "pw"}, "gone": None},
+    service_env={"KUBERNETES_PORT": "tcp://10.96.0.1:443"},
+)
+
+
+def env_with_objects(**container: Any) -> dict[str, str]:
+    spec = decoded_container(**container)
+    return container_env(a_pod(), spec, NodeContext("n1"), OBJECTS)
+
+
+def key_ref(kind: str, name: str, key: str, **fields: Any) -> dict[str, Any]:
+    return {"valueFrom": {f"{kind}KeyRef": {"name": name, "key": key, **fields}}}
+
+
+def test_keys_and_whole_objects_become_variables() -> None:
+    env = env_with_objects(
+        envFrom=[
+            {"configMapRef": {"name": "cm"}},
+            {"secretRef": {"name": "sec"}, "prefix": "S_"},
+            {"configMapRef": {"name": "gone", "optional": True}},
+        ],
+        env=[
+            {"name": "X", **key_ref("configMap", "cm", "a")},
+            {"name": "Y", **key_ref("secret", "sec", "p")},
+            {"name": "b", "value": "own-$(a)-$(X)-$(KUBERNETES_PORT)"},
+        ],
+    )
+    assert env == {
+        "a": "1",
+        "b": "own-1-1-tcp://10.96.0.1:443",
+        "S_p": "pw",
+        "X": "1",
+        "Y": "pw",
+        "KUBERNETES_PORT": "tcp://10.96.0.1:443",
+    }
+
+
+def test_something_optional_that_is_missing_leaves_no_variable() -> None:
+    env = env_with_objects(
+        env=[
+            {"name": "A", **key_ref("configMap", "gone", "a", optional=True)},
+            {"name": "B", **key_ref("secret", "sec", "other", optional=True)},
+        ]
+    )
+    assert env.keys() == {"KUBERNETES_PORT"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"envFrom": [{"configMapRef": {"name": "gone"}}]}, 'configmap "gone" not found'),
+        ({"envFrom": [{"secretRef": {"name": "gone"}}]}, 'secret "gone" not found'),
+        ({"env": [{"name": "A", **key_ref("secret", "gone", "k")}]}, 'secret "gone" not found'),
+        (
+            {"env": [{"name": "A", **key_ref("configMap", "cm", "x")}]},
+            "couldn't find key x in ConfigMap default/cm",
+        ),
+        (
+            {"env": [{"name": "A", **key_ref("secret", "sec", "x")}]},
+            "couldn't find key x in Secret default/sec",
+        ),
+    ],
+)
+def test_what_is_missing_is_told_in_the_kubelet_s_words(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigProblem, match=f"^{text}$"):
+        env_with_objects(**fields)
