@@ -1,9 +1,9 @@
 """HTTP to the apiserver: kubernetes_asyncio's transport over connections of our own making.
 
-The only module that imports kubernetes_asyncio (1,200 modules, 37 MiB), so it is itself imported
-late, by `client.connect`. One `Transport` is one identity's connections: three pools, so that no
-kind of traffic waits for another. A new identity gets a new Transport and the old one retires:
-watches and idle connections go at once, requests under way are let finish.
+The only module that uses kubernetes_asyncio, so it is itself imported late, by `client.connect`.
+One `Transport` is one identity's connections: three pools, so that no kind of traffic waits for
+another. A new identity gets a new Transport and the old one retires: watches and idle connections
+go at once, requests under way are let finish.
 """
 
 import asyncio
@@ -11,17 +11,24 @@ import socket
 import ssl
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from kubernetes_asyncio.client import ApiClient, Configuration
-from kubernetes_asyncio.client.rest import RESTClientObject
 
 from minikubelet import __version__
+from minikubelet.kube import library
 from minikubelet.kube.api import Pool
 from minikubelet.kube.errors import Unavailable
 from minikubelet.kube.kubeconfig import Kubeconfig
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import ApiClient, Configuration
+    from kubernetes_asyncio.client.rest import RESTClientObject
+else:
+    ApiClient = library.load("api_client").ApiClient
+    Configuration = library.load("configuration").Configuration
+    RESTClientObject = library.load("rest").RESTClientObject
 
 USER_AGENT = f"minikubelet/{__version__}"
 
