@@ -17,7 +17,9 @@ from minikubelet.kube import api as kube
 from minikubelet.kube.api import Document, Pool
 from minikubelet.kube.errors import APIError, of
 
-COLLECTIONS = {"pods", "nodes", "configmaps", "secrets", "services", "leases"}
+COLLECTIONS = {"pods", "nodes", "configmaps", "secrets", "services", "leases"} | {
+    "certificatesigningrequests"
+}
 MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "taints": "key"}
 
 

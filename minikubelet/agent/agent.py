@@ -203,9 +203,12 @@ class Agent:
         # Certificates and reviews cost 10 MiB: a node on its own doesn't pay for them.
         from minikubelet.agent.serving import serve_node_api  # noqa: PLC0415
 
-        api = self._cluster.api if self._cluster is not None else None
+        cluster = self._cluster
+        api = cluster.api if cluster is not None else None
+        serving = cluster.serving if cluster is not None else None
+        key_pair = serving.key_pair if serving is not None else None
         serve = partial(serve_node_api, self._config, self._config.server, self._callables())
-        await self._group.start(serve, api, addresses)
+        await self._group.start(serve, api, addresses, key_pair)
 
     async def _deliver(self, delivered: SourceSet) -> None:
         """Pass a source's set on, once it is known what runs from before."""

@@ -8,12 +8,13 @@ for after a moment of silence.
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import anyio
-import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
+from minikubelet.agent.identity import Identity, node_identity
 from minikubelet.agent.objects import ClusterObjects
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
@@ -21,8 +22,6 @@ from minikubelet.config.config import Config
 from minikubelet.cri.client import Client
 from minikubelet.host.clock import Clock
 from minikubelet.kube.api import Document
-from minikubelet.kube.client import Connection, connect
-from minikubelet.kube.kubeconfig import read
 from minikubelet.node.facts import MachineFacts, NodeSettings
 from minikubelet.node.manager import NodeManager
 from minikubelet.node.runtime import RuntimeWatch
@@ -35,6 +34,9 @@ from minikubelet.status.events import APIEvents
 from minikubelet.status.manager import StatusManager
 from minikubelet.status.mirror import MirrorPods
 from minikubelet.syncloop import SyncLoop
+
+if TYPE_CHECKING:
+    from minikubelet.agent.serving_certificate import ServingCertificate
 
 ADOPT_AFTER = 3.0
 """Seconds of silence after which remembered pods are cared for without their source."""
@@ -49,7 +51,7 @@ class Cluster:
 
     def __init__(
         self,
-        connection: Connection,
+        identity: Identity,
         settings: NodeSettings,
         machine: MachineFacts,
         client: Client,
@@ -57,7 +59,11 @@ class Cluster:
         journal: Journal,
         events: APIEvents,
     ) -> None:
+        connection = identity.api
         self.api = connection
+        self.serving: ServingCertificate | None = None
+        """The port's certificate, where the apiserver gives it."""
+        self._identity = identity
         self._clock = clock
         self.mirrors = MirrorPods(connection, settings.name, lambda: self.node.uid, journal)
         self.statuses = StatusManager(connection, clock, random.random, self.mirrors.of)
@@ -86,7 +92,13 @@ class Cluster:
     async def start(
         self, group: TaskGroup, deliver: Callable[[SourceSet], Awaitable[None]]
     ) -> None:
-        """Begin to hear the apiserver and to tell it statuses; returns at once."""
+        """Begin to hear the apiserver and to tell it statuses; returns at once.
+
+        While the node has no certificate yet the apiserver is as good as away for all of this.
+        """
+        await self._identity.start(group)
+        if self.serving is not None:
+            await self.serving.start(group)
         await group.start(self.source.run, deliver)
         await group.start(self.statuses.run)
         await self.objects.start(group)
@@ -126,6 +138,13 @@ class Cluster:
 
     def _node_changed(self, _node: Document | None) -> None:
         self.mirrors.look()
+        if self.serving is not None:
+            self.serving.addresses_changed()
+
+    def addresses(self) -> list[Document]:
+        """Return the addresses that the Node object shows; none while there is none."""
+        shown = (self.node.node or {}).get("status") or {}
+        return list(shown.get("addresses") or ())
 
     def _runtime_changed(self) -> None:
         self.node.changed()
@@ -170,19 +189,22 @@ async def join_cluster(
     journal: Journal,
 ) -> Cluster:
     """Return the apiserver's side of the node. Raises KubeconfigError."""
-    kubeconfig = await anyio.to_thread.run_sync(read, config.kubeconfig)
-    connection = await connect(
-        kubeconfig, qps=config.kube_api_qps, burst=config.kube_api_burst, clock=clock
-    )
+    identity = await node_identity(config, clock)
     events = APIEvents(
-        connection,
+        identity.api,
         settings.name,
         clock,
         random.random,
         qps=config.event_record_qps,
         burst=config.event_burst,
     )
-    return Cluster(connection, settings, machine, client, clock, journal, events)
+    cluster = Cluster(identity, settings, machine, client, clock, journal, events)
+    if config.server_tls_bootstrap:
+        # As in `node_identity`: only who needs certificates pays for them.
+        from minikubelet.agent.serving_certificate import ServingCertificate  # noqa: PLC0415
+
+        cluster.serving = ServingCertificate(config, identity.api, cluster.addresses, clock)
+    return cluster
 
 
 def _tell(report: ManifestReport) -> None:

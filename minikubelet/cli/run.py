@@ -48,12 +48,13 @@ def command(arguments: tuple[str, ...]) -> None:
     import anyio  # noqa: PLC0415  # faults and help don't wait for the agent to load
 
     from minikubelet.agent import run_agent  # noqa: PLC0415
+    from minikubelet.kube.kubeconfig import KubeconfigError  # noqa: PLC0415
     from minikubelet.server.listen import CannotListen  # noqa: PLC0415
 
     try:
         anyio.run(run_agent, config, backend="asyncio")
     except BaseExceptionGroup as group:
-        known, unknown = group.split((SystemExit, CannotListen))
+        known, unknown = group.split((SystemExit, CannotListen, KubeconfigError))
         if known is None or unknown is not None:
             raise
         click.echo(_first(known), err=True)

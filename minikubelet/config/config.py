@@ -32,6 +32,8 @@ class Config:
     cert_dir: str
     kubeconfig: str
     bootstrap_kubeconfig: str
+    rotate_certificates: bool
+    server_tls_bootstrap: bool
     register_node: bool
     register_with_taints: tuple[Mapping[str, str], ...]
     node_labels: Mapping[str, str]
@@ -113,6 +115,8 @@ def build(
         cert_dir=flags["cert-dir"],
         kubeconfig=flags["kubeconfig"],
         bootstrap_kubeconfig=flags["bootstrap-kubeconfig"],
+        rotate_certificates=bool(document.get("rotateCertificates")),
+        server_tls_bootstrap=bool(document.get("serverTLSBootstrap")),
         register_node=document["registerNode"],
         register_with_taints=tuple(document.get("registerWithTaints") or ()),
         node_labels=flags["node-labels"],

@@ -124,6 +124,7 @@ class ServingTLS:
         """Load the files again if one of them isn't what it was. A CA without file stays out."""
         pair = self._key_pair()
         if pair is None:
+            self._current = self._seen = None
             return
         paths = [pair.cert_file, pair.key_file, *filter(None, [self._client_ca_file])]
         seen = (pair, [_stamp(path) for path in paths])
