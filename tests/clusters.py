@@ -44,8 +44,12 @@ class Cluster:
 
     def kill(self, program: str) -> None:
         """End one program without notice; `start` brings it back."""
+        self.signal(program, signal.SIGKILL)
+
+    def signal(self, program: str, number: int) -> None:
+        """Send one program a signal, such as SIGSTOP to hold it for a moment."""
         (line,) = [x for x in self.hack("status").splitlines() if x.startswith(f"{program} ")]
-        os.kill(int(line.split()[-1]), signal.SIGKILL)
+        os.kill(int(line.split()[-1]), number)
 
     def hack(self, action: str, *arguments: str) -> str:
         """Run hack/cluster and return what it prints; its messages are shown when it fails."""
@@ -77,6 +81,11 @@ class Cluster:
         return self.folder / "admin.kubeconfig"
 
     @property
+    def admin_kubectl(self) -> Path:
+        """A kubectl that is the administrator's."""
+        return self.folder / "kubectl"
+
+    @property
     def bootstrap_kubeconfig(self) -> Path:
         return self.folder / "bootstrap.kubeconfig"
 
@@ -100,7 +109,7 @@ class Cluster:
 
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as the administrator and return what it prints."""
-        argv = ["kubectl", f"--kubeconfig={self.admin_kubeconfig}", *arguments]
+        argv = [str(self.admin_kubectl), *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(argv)} failed:\n{done.stdout}{done.stderr}"
         return done.stdout

@@ -1,8 +1,10 @@
 """A real agent as a worker of a real control plane, in the cluster's network."""
 
+import http
 import json
 import subprocess
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,12 @@ from minikubelet.cri import messages as m
 from minikubelet.cri.client import Client
 from tests.clusters import Cluster
 from tests.containerds import Containerd
+from tests.e2e.administrator import Administrator, path_of
 from tests.e2e.agent import Agent
+from tests.integration.proxy import Front, Wire
+
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
 
 
 class Worker(Agent):
@@ -30,6 +37,7 @@ class Worker(Agent):
     ) -> None:
         super().__init__(folder, cgroup, containerd, client, node)
         self.cluster = cluster
+        self.admin = Administrator(cluster)
         self.namespace = "default"
         self.prefix = ["nsenter", f"--net={cluster.netns}"]
         self.flags = [
@@ -41,6 +49,68 @@ class Worker(Agent):
             "clusterDNS": ["10.96.0.10"],
             "clusterDomain": "cluster.local",
         }
+
+        self.stack = ExitStack()
+        """What ends with the worker: proxies that `prepare` put in front of the apiserver."""
+
+    def goes_through(self, url: str, server_name: str = "") -> None:
+        """Let the agent reach the apiserver at this URL from its next start on."""
+        text = self.cluster.kubelet_kubeconfig(self.node).read_text()
+        named = f"\n    tls-server-name: {server_name}" if server_name else ""
+        text = text.replace(f"server: {self.cluster.server}", f"server: {url}{named}")
+        path = self.folder / "kubeconfig"
+        path.write_text(text)
+        path.chmod(0o600)
+        self.flags[0] = f"--kubeconfig={path}"
+
+    def behind_a_front(self) -> Front:
+        """Put a proxy in front of the apiserver that sees each request of the agent."""
+        keys = self.cluster.keys(
+            f"kubelet-{self.node}", f"/O=system:nodes/CN=system:node:{self.node}", "clientAuth"
+        )
+        front = Front(self.cluster, keys, self.cluster.machine_address)
+        self.stack.enter_context(front)
+        self.goes_through(front.url)
+        return front
+
+    def behind_a_wire(self) -> Wire:
+        """Put a proxy in front of the apiserver that can refuse, cut and stall."""
+        wire = Wire((self.cluster.address, 6443), self.cluster.machine_address)
+        self.stack.enter_context(wire)
+        self.goes_through(wire.url, "kubernetes")
+        return wire
+
+    async def clean(self) -> None:
+        """Kill it and remove all that it made, and what stood in front of it."""
+        try:
+            await super().clean()
+        finally:
+            self.stack.close()
+
+    # the runtime and the agent's socket, by the names of the test's namespace
+
+    async def containers(self, pod: str, name: str = "") -> list[m.Container]:
+        """Return the containers that the runtime has for a pod, dead or alive, oldest first."""
+        labels = self._labels(pod)
+        if name:
+            labels["io.kubernetes.container.name"] = name
+        found = await self.client.runtime.list_containers(label_selector=labels)
+        return sorted(found, key=lambda each: each.created_at)
+
+    async def sandboxes(self, pod: str) -> list[m.PodSandbox]:
+        """Return the sandboxes that the runtime has for a pod, oldest first."""
+        found = await self.client.runtime.list_pod_sandbox(label_selector=self._labels(pod))
+        return sorted(found, key=lambda each: each.created_at)
+
+    def _labels(self, pod: str) -> dict[str, str]:
+        return {"io.kubernetes.pod.name": pod, "io.kubernetes.pod.namespace": self.namespace}
+
+    async def pods(self) -> dict[str, dict[str, Any]]:
+        """Return the namespace's pods of /pods by name."""
+        status, body = await self.get("/pods")
+        assert status == http.HTTPStatus.OK, body
+        found = [pod["metadata"] | {"pod": pod} for pod in json.loads(body)["items"]]
+        return {each["name"]: each["pod"] for each in found if each["namespace"] == self.namespace}
 
     def owns(self, sandbox: m.PodSandbox) -> bool:
         """Tell whether a sandbox is this agent's: all are, the runtime is its own."""
@@ -61,8 +131,7 @@ class Worker(Agent):
     ) -> "subprocess.CompletedProcess[bytes]":
         """Run kubectl in the test's namespace; return how it ended."""
         argv = [
-            "kubectl",
-            f"--kubeconfig={self.cluster.admin_kubeconfig}",
+            str(self.cluster.admin_kubectl),
             f"--namespace={self.namespace}",
             *arguments,
         ]
@@ -77,15 +146,26 @@ class Worker(Agent):
         body = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
         await self.kubectl("apply", "-f", "-", stdin=json.dumps(body))
 
-    async def create(self, document: Mapping[str, Any]) -> None:
-        """Create one object."""
-        await self.kubectl("create", "-f", "-", stdin=json.dumps(document))
+    async def create(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Create one object; return it as the apiserver took it."""
+        path = path_of(document["kind"].lower(), self.namespace)
+        return await self.admin.ask("POST", path, document)
+
+    async def patch(
+        self, kind: str, name: str, change: Mapping[str, Any], sub: str = ""
+    ) -> dict[str, Any]:
+        """Change fields of an object, or of its part `sub` (strategic merge)."""
+        path = path_of(kind, self.namespace, name, sub)
+        return await self.admin.ask("PATCH", path, change, STRATEGIC)
+
+    async def delete(self, kind: str, name: str, grace: int | None = None) -> None:
+        """Ask for an object's deletion; doesn't wait for its end."""
+        body = {} if grace is None else {"gracePeriodSeconds": grace}
+        await self.admin.ask("DELETE", path_of(kind, self.namespace, name), body)
 
     async def object(self, kind: str, name: str) -> dict[str, Any]:
         """Return an object; empty when there is none."""
-        text = await self.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
-        found: dict[str, Any] = json.loads(text) if text.strip() else {}
-        return found
+        return await self.admin.get(path_of(kind, self.namespace, name))
 
     async def pod(self, name: str) -> dict[str, Any]:
         """Return a pod as the apiserver has it; empty when there is none."""
@@ -136,10 +216,9 @@ class Worker(Agent):
 
     async def events(self, name: str) -> list[dict[str, Any]]:
         """Return the events about an object of the namespace, as the apiserver has them."""
-        selector = f"--field-selector=involvedObject.name={name}"
-        found: list[dict[str, Any]] = json.loads(
-            await self.kubectl("get", "events", selector, "-o", "json")
-        )["items"]
+        query = f"?fieldSelector=involvedObject.name%3D{name}"
+        answer = await self.admin.get(path_of("event", self.namespace) + query)
+        found: list[dict[str, Any]] = answer["items"]
         return found
 
     async def reasons(self, name: str) -> set[str]:
