@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from minikubelet import __version__
+from minikubelet import KUBERNETES_VERSION
 from minikubelet.cli.run_help import help_text
 from minikubelet.config.load import ConfigError, load_parsed
 from minikubelet.config.pflag import parse
@@ -28,7 +28,8 @@ def command(arguments: tuple[str, ...]) -> None:
         click.echo(help_text(), nl=False)
         return
     if "version" in parsed.switches:
-        click.echo(f"minikubelet {__version__}")
+        # kubeadm reads it: the release that the node behaves as.
+        click.echo(f"Kubernetes {KUBERNETES_VERSION}")
         return
     try:
         config = load_parsed(parsed)

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -64,3 +65,7 @@ def test_an_unknown_command_is_a_wrong_call() -> None:
     done = run("rum")
     assert done.returncode == 2
     assert "No such command 'rum'" in done.stderr
+
+
+def test_run_tells_its_version_as_kubeadm_reads_it() -> None:
+    assert re.fullmatch(r"Kubernetes v1\.36\.\d+\S*\n", run("run", "--version").stdout)
