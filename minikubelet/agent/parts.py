@@ -10,6 +10,7 @@ import structlog
 from minikubelet import KUBERNETES_VERSION
 from minikubelet.api.pod import Pod
 from minikubelet.config.config import Config
+from minikubelet.config.node_flags import node_ip_problem
 from minikubelet.cri.errors import CRIError
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
@@ -136,12 +137,23 @@ def allocatable(settings: NodeSettings, facts: MachineFacts) -> dict[str, str | 
 
 
 async def node_addresses(config: Config) -> tuple[str, ...]:
-    """Return the node's addresses: those given, else the one of the default route."""
-    given = tuple(ip for ip in config.node_ips if ip not in ("0.0.0.0", "::"))
-    if given:
-        return given
-    found = await anyio.to_thread.run_sync(machine.internal_ip)
-    return (found,) if found is not None else ()
+    """Return the node's addresses: those given, else the one of the default route.
+
+    An address that no node can have is told and left out, as in the kubelet; one that no interface
+    has yet is told and used.
+    """
+    if config.node_ips in ((), ("0.0.0.0",), ("::",)):
+        found = await anyio.to_thread.run_sync(machine.internal_ip, config.node_ips == ("::",))
+        return (found,) if found is not None else ()
+    usable = []
+    for address in config.node_ips:
+        if problem := node_ip_problem(address):
+            _log.error("the node goes without an address of --node-ip", error=problem)
+            continue
+        if not machine.is_local(address):
+            _log.warning("an address of --node-ip is on no interface", address=address)
+        usable.append(address)
+    return tuple(usable)
 
 
 def _thermal_folders() -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def build(
     images = document.get("imageServiceEndpoint")
     return Config(
         node_name=node_name,
-        node_ips=tuple(part.strip() for part in flags["node-ip"].split(",") if part.strip()),
+        node_ips=flags["node-ip"],
         root_dir=flags["root-dir"],
         cert_dir=flags["cert-dir"],
         kubeconfig=flags["kubeconfig"],

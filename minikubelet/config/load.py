@@ -15,11 +15,12 @@ from minikubelet.api.codec import without_nulls
 from minikubelet.api.problems import Problem
 from minikubelet.api.shape import compare
 from minikubelet.api.yaml import Document, YAMLError, load_all
-from minikubelet.config.checks import check, check_node_name, is_ip
+from minikubelet.config.checks import check, check_node_name
 from minikubelet.config.config import Config, build
 from minikubelet.config.defaults import DEFAULTS, get, is_zero, put, with_defaults
 from minikubelet.config.effects import NO_EFFECT, key_of, reason_of
 from minikubelet.config.flags import FLAG_DEFAULTS, FLAGS, Kind
+from minikubelet.config.node_flags import check_node_labels, read_node_ips
 from minikubelet.config.pflag import Parsed, parse
 from minikubelet.config.schema import KubeletConfiguration
 from minikubelet.config.server import check_server, is_authentication_asked_for
@@ -75,11 +76,8 @@ def load_parsed(parsed: Parsed) -> Config:
         reading.faults += check_node_name(node_name)
         if not flags["root-dir"]:
             reading.faults.append("--root-dir: must name a folder")
-        reading.faults += [
-            f"--node-ip: {part!r} is no IP address"
-            for part in flags["node-ip"].split(",")
-            if part.strip() and not is_ip(part.strip())
-        ]
+        reading.faults += check_node_labels(flags["node-labels"])
+        _take_node_ips(flags, reading)
     if reading.faults:
         raise ConfigError(reading.faults)
     return build(
@@ -90,6 +88,16 @@ def load_parsed(parsed: Parsed) -> Config:
         asked_for_port=asked_for_port,
         warnings=tuple(reading.warnings),
     )
+
+
+def _take_node_ips(flags: dict[str, Any], reading: _Reading) -> None:
+    flags["node-ip"], faults, warnings = read_node_ips(flags["node-ip"])
+    reading.faults += faults
+    reading.warnings += warnings
+    if flags["bootstrap-kubeconfig"] and not flags["kubeconfig"]:
+        reading.warnings.append(
+            "--bootstrap-kubeconfig has no effect here: without --kubeconfig the node stands alone"
+        )
 
 
 def _told(problem: Problem) -> str:

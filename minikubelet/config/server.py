@@ -98,6 +98,8 @@ def check_server(
     if get(document, "authentication.webhook.enabled"):
         text = _NEEDS_APISERVER.format("set it to false")
         yield invalid("authentication.webhook.enabled", True, text)  # noqa: FBT003  the value shown
+    if document.get("serverTLSBootstrap"):
+        yield invalid("serverTLSBootstrap", True, _NEEDS_APISERVER.format("set it to false"))  # noqa: FBT003  as above
     if get(document, "authorization.mode") == "Webhook":
         yield invalid(
             "authorization.mode", "Webhook", _NEEDS_APISERVER.format("set it to AlwaysAllow")

@@ -133,22 +133,39 @@ def hostname() -> str:
     return socket.gethostname().strip().lower()
 
 
-def internal_ip() -> str | None:
+def internal_ip(prefer_ipv6: bool = False) -> str | None:  # noqa: FBT001, FBT002  threads take no names
     """Return the node's own address, or None on a machine without any.
 
     IPv4 of the interface with the default route, else the first global IPv4 of any interface,
-    else the first global IPv6.
+    else the first global IPv6; that one first where it is preferred.
     """
+    if prefer_ipv6 and (found := _internal_ipv6()):
+        return found
     names = [name for _, name in socket.if_nameindex()]
     default = default_interface(Path("/proc/net/route").read_text())
     for name in ([default] if default else []) + names:
         address = _ipv4_of(name)
         if address is not None and _is_global(address):
             return address
+    return _internal_ipv6()
+
+
+def _internal_ipv6() -> str | None:
     try:
         return first_global_ipv6(Path("/proc/net/if_inet6").read_text())
     except OSError:  # a kernel without IPv6
         return None
+
+
+def is_local(address: str) -> bool:
+    """Tell whether an interface of this machine has the address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
 
 
 def default_interface(route: str) -> str | None:
