@@ -11,7 +11,7 @@ from minikubelet import KUBERNETES_VERSION
 from minikubelet.api.pod import Pod
 from minikubelet.config.config import Config
 from minikubelet.config.node_flags import node_ip_problem
-from minikubelet.cri.errors import CRIError
+from minikubelet.cri.errors import CRIError, Unimplemented
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.services import RuntimeService
 from minikubelet.criconfig.cgroup import pod_cgroup
@@ -34,6 +34,7 @@ from minikubelet.sources.updates import API, FILE, HTTP
 
 CPUS = Path("/sys/devices/system/cpu")
 STATUS_SECONDS = 5.0
+DRIVER_TRIES, DRIVER_PAUSE = 3, 2.0
 
 _log = structlog.get_logger("agent")
 
@@ -54,7 +55,7 @@ async def node_context(
         root_dir=config.root_dir,
         pod_logs_dir=config.pod_logs_dir,
         cgroup_root=config.cgroup_root or "/",
-        cgroup_driver=config.cgroup_driver,
+        cgroup_driver=await _cgroup_driver(config, runtime),
         cgroup_version=hierarchies.version,
         cgroups_per_qos=config.cgroups_per_qos,
         memory_capacity=facts.memory,
@@ -166,6 +167,23 @@ def _has_swap_controller(hierarchies: Hierarchies) -> bool:
         return (memory / "memory.memsw.limit_in_bytes").exists()
     unified = hierarchies.unified
     return unified is not None and any(unified.glob("*/memory.swap.max"))
+
+
+async def _cgroup_driver(config: Config, runtime: RuntimeService) -> str:
+    """Return the runtime's driver, which counts; the configured one where it can't say (KEP-4033)."""
+    for _ in range(DRIVER_TRIES):
+        try:
+            driver = await runtime.cgroup_driver()
+        except Unimplemented:
+            break
+        except CRIError as error:
+            _log.warning("cannot ask the runtime for its cgroup driver", error=str(error))
+            await anyio.sleep(DRIVER_PAUSE)
+        else:
+            if driver != config.cgroup_driver:
+                _log.info("the runtime's cgroup driver counts", driver=driver)
+            return driver
+    return config.cgroup_driver
 
 
 async def _recursive_read_only_handlers(runtime: RuntimeService) -> frozenset[str]:

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from minikubelet.cri import messages as m
-from minikubelet.cri.errors import DeadlineExceeded, NotFound
+from minikubelet.cri.errors import DeadlineExceeded, NotFound, Unimplemented
 from minikubelet.cri.fake_calls import fail, state_name
 from minikubelet.cri.fake_events import EventPolicy
 from minikubelet.cri.fake_script import (
@@ -88,6 +88,25 @@ class FakeRuntime(FakeStreaming):
             return reply
 
         return await self.script.run("Status", "", effect, self.later)
+
+    async def cgroup_driver(self) -> str:
+        """Return `driver`; without one the call is unknown, as to older runtimes."""
+
+        def effect() -> str:
+            if not self.driver:
+                text = "unknown method RuntimeConfig for service runtime.v1.RuntimeService"
+                raise Unimplemented("RuntimeConfig", "Unimplemented", text)
+            return self.driver
+
+        return await self.script.run("RuntimeConfig", "", effect, self.later)
+
+    async def update_pod_cidr(self, pod_cidr: str) -> None:
+        """Keep it in `pod_cidr`."""
+
+        def effect() -> None:
+            self.pod_cidr = pod_cidr
+
+        await self.script.run("UpdateRuntimeConfig", pod_cidr, effect, self.later)
 
     async def create_container(
         self,

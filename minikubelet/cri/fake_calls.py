@@ -36,6 +36,8 @@ class FakeCalls(FakeWorld):
         self.script = Script()
         self.images = FakeImages(self.script, images or (), registry, self.later)
         self.network_ready = True
+        self.driver = "cgroupfs"
+        self.pod_cidr = ""
         self.streaming_url = "http://127.0.0.1:1"
         self.tickets: dict[str, Ticket] = {}
         self._any_image = images is None

@@ -34,6 +34,21 @@ class GrpcRuntime:
         """Return the runtime's conditions."""
         return await self._call("Status", v1.StatusRequest(verbose=verbose), m.StatusResponse)
 
+    async def cgroup_driver(self) -> str:
+        """Return the runtime's cgroup driver. Raises Unimplemented."""
+        reply = await self._call(
+            "RuntimeConfig", v1.RuntimeConfigRequest(), v1.RuntimeConfigResponse
+        )
+        return "systemd" if reply.linux.cgroup_driver == v1.SYSTEMD else "cgroupfs"
+
+    async def update_pod_cidr(self, pod_cidr: str) -> None:
+        """Tell the runtime the addresses of the node's pods."""
+        network = v1.NetworkConfig(pod_cidr=pod_cidr)
+        request = v1.UpdateRuntimeConfigRequest(
+            runtime_config=v1.RuntimeConfig(network_config=network)
+        )
+        await self._call("UpdateRuntimeConfig", request, v1.UpdateRuntimeConfigResponse)
+
     async def run_pod_sandbox(self, config: m.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Create and start a sandbox. Shielded."""
         request = v1.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)

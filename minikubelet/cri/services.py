@@ -35,6 +35,12 @@ class RuntimeService(Protocol):
     async def status(self, *, verbose: bool = False) -> m.StatusResponse:
         """Return the runtime's conditions (RuntimeReady, NetworkReady)."""
 
+    async def cgroup_driver(self) -> str:
+        """Return `systemd` or `cgroupfs`, as the runtime is set up. Raises Unimplemented."""
+
+    async def update_pod_cidr(self, pod_cidr: str) -> None:
+        """Tell the runtime the addresses of the node's pods. Idempotent."""
+
     async def run_pod_sandbox(self, config: m.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Create and start a sandbox, network included; return its id."""
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from minikubelet.cri import messages as m
-from minikubelet.cri.errors import AlreadyExists, CRIError, NotFound
+from minikubelet.cri.errors import AlreadyExists, CRIError, NotFound, Unimplemented
 from tests.contract.conftest import SLEEP, Harness
 
 pytestmark = pytest.mark.anyio
@@ -19,6 +19,21 @@ async def test_the_runtime_says_who_and_how_it_is(harness: Harness) -> None:
     assert version.runtime_name
     status = await harness.runtime.status()
     assert {each.type: each.status for each in status.status.conditions}["RuntimeReady"]
+
+
+async def test_the_runtime_names_its_cgroup_driver_or_lacks_the_call(harness: Harness) -> None:
+    try:
+        driver = await harness.runtime.cgroup_driver()
+    except Unimplemented:
+        version = (await harness.runtime.version()).runtime_version
+        assert version.startswith("1.6")
+    else:
+        assert driver == "cgroupfs"
+
+
+async def test_the_addresses_of_the_node_s_pods_may_be_told_again(harness: Harness) -> None:
+    for _ in range(2):
+        await harness.runtime.update_pod_cidr("10.244.1.0/24")
 
 
 async def test_a_sandbox_keeps_what_it_was_given(harness: Harness) -> None:
