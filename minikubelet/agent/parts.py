@@ -170,7 +170,7 @@ def _has_swap_controller(hierarchies: Hierarchies) -> bool:
 
 
 async def _cgroup_driver(config: Config, runtime: RuntimeService) -> str:
-    """Return the runtime's driver, which counts; the configured one where it can't say (KEP-4033)."""
+    """Return the runtime's driver; the configured one where it can't say (KEP-4033)."""
     for _ in range(DRIVER_TRIES):
         try:
             driver = await runtime.cgroup_driver()
