@@ -24,6 +24,7 @@ from minikubelet.host.clock import Clock
 from minikubelet.kube.api import Document
 from minikubelet.node.facts import MachineFacts, NodeSettings
 from minikubelet.node.manager import NodeManager
+from minikubelet.node.pod_cidr import PodCIDR
 from minikubelet.node.runtime import RuntimeWatch
 from minikubelet.observe.events import Journal
 from minikubelet.pods.placement import NodeTaint, NodeView
@@ -83,6 +84,7 @@ class Cluster:
         self.objects = ClusterObjects(connection, clock, random.random, self._object_changed)
         self.on_object: Callable[[str], None] = lambda _uid: None
         """Told the uid of each pod that uses an object that changed."""
+        self._pod_cidr = PodCIDR(client.runtime.update_pod_cidr)
         self.node.on_node = self._node_changed
         self.on_mirror: Callable[[str, Document], None] = lambda _name, _mirror: None
         """Told each mirror pod (by full name) that was made or changed."""
@@ -105,6 +107,7 @@ class Cluster:
         group.start_soon(self._events.run)
         group.start_soon(self.mirrors.run)
         group.start_soon(self.runtime.run)
+        group.start_soon(self._pod_cidr.run)
         group.start_soon(self._join, group)
 
     async def adopt_when_silent(self, syncloop: SyncLoop) -> None:
@@ -136,8 +139,9 @@ class Cluster:
     def _object_changed(self, uid: str) -> None:
         self.on_object(uid)
 
-    def _node_changed(self, _node: Document | None) -> None:
+    def _node_changed(self, node: Document | None) -> None:
         self.mirrors.look()
+        self._pod_cidr.seen(node)
         if self.serving is not None:
             self.serving.addresses_changed()
 
