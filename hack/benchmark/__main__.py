@@ -45,21 +45,23 @@ class Plan:
         self.counts: tuple[int, ...] = (arguments.pods,) if arguments.pods else _MANY
         if quick and not arguments.pods:
             self.counts = _MANY[:1]
-        self.cases = [*cases.FEW, *(each for count in self.counts for each in cases.many(count))]
+        many = (each for count in self.counts for each in cases.many(count))
+        self.cases = [*cases.FEW, *many, cases.PROBES]
         self._only: list[str] = arguments.case
         known = [case.key for case in self.cases]
         unknown = [name for name in self._only if name not in known]
         if unknown:
             raise BenchError(f"no case {', '.join(unknown)}; there are: {', '.join(known)}")
         if quick and not self._only:
-            # It takes the kubelet up to a minute.
-            self._only = [name for name in known if name != cases.GONE.key]
+            # They take the kubelet minutes.
+            slow = (cases.GONE.key, cases.PROBES.key)
+            self._only = [name for name in known if name not in slow]
 
     def wants(self, case: Case) -> bool:
         """Tell whether a case is to be measured."""
         return not self._only or case.key in self._only
 
-    def run(self, contestants: list[Contestant], sessions: Sessions) -> None:
+    def run(self, contestants: list[Contestant], sessions: Sessions, room: Room) -> None:
         """Measure."""
         for number in range(self.rounds):
             say(f"round {number + 1} of {self.rounds}")
@@ -73,6 +75,9 @@ class Plan:
                 often = self.wants(case.running) or self.wants(case.memory)
                 if idle or (often and (slow or count == self.counts[0])):
                     self._many(contestants, sessions, count, idle=idle)
+            if slow and self.wants(cases.PROBES):
+                agents = [each for each in contestants if each.is_agent]
+                self._each(agents, lambda who: sessions.probes(who, room))
 
     def _few(self, contestants: list[Contestant], sessions: Sessions, *, gone: bool) -> None:
         if any(self.wants(case) for case in cases.FEW):
@@ -102,7 +107,7 @@ def _measure(arguments: argparse.Namespace) -> str:
     samples = Samples()
     sessions = Sessions(observer, runtime, samples, plan.wants)
     sessions.warm_up(contestants[0])
-    plan.run(contestants, sessions)
+    plan.run(contestants, sessions, room)
     observer.close()
     rounds = f"{plan.rounds} rounds with up to {plan.repeats} pods of a kind"
     restless = f"{sessions.restless} of {sessions.taken}"

@@ -33,6 +33,9 @@ INITS = Case("inits", "the same with 3 init containers", share=0.3)
 STOPPED = Case("stopped", "manifest removed → container stopped", share=1.0)
 YOUNG = Case("young", "the same, of a pod just started", share=0.3)
 GONE = Case("gone", "manifest removed → sandbox gone from the runtime", most=2.0)
+PROBES = Case(
+    "probes", "500 probes (httpGet, tcpSocket) every second: CPU of the agent", "s/min", share=1.0
+)
 FEW = (START, INITS, STOPPED, YOUNG, GONE)
 
 

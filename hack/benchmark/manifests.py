@@ -19,6 +19,23 @@ def pod(name: str, *, inits: int = 0) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
+def probed_pod(name: str, containers: int, port: int) -> dict[str, Any]:
+    """Return a pod whose containers each have two probes of a server on the node's loopback."""
+    every = {"periodSeconds": 1, "timeoutSeconds": 1}
+    names = [MAIN, *(f"other{number}" for number in range(1, containers))]
+    spec = [
+        _container(each, ["/bin/sh", "-c", _FOREVER])
+        | {
+            "readinessProbe": {"httpGet": {"host": "127.0.0.1", "port": port}} | every,
+            "livenessProbe": {"tcpSocket": {"host": "127.0.0.1", "port": port}} | every,
+        }
+        for each in names
+    ]
+    document = pod(name)
+    document["spec"]["containers"] = spec
+    return document
+
+
 def _container(name: str, command: list[str]) -> dict[str, Any]:
     return {
         "name": name,

@@ -14,9 +14,10 @@ from benchmark import cases
 from benchmark.calm import wait_for_calm
 from benchmark.cases import Case, Many
 from benchmark.contestants import Contestant
-from benchmark.manifests import pod
+from benchmark.manifests import pod, probed_pod
 from benchmark.observe import Observer
-from benchmark.room import BenchError, say
+from benchmark.room import BenchError, Room, say
+from benchmark.target import Target
 from benchmark.usage import Meter
 
 _SETTLE_SECONDS = 2.0
@@ -27,6 +28,9 @@ _POD_SECONDS = 60.0
 _GONE_SECONDS = 180.0
 IDLE_SECONDS = 60.0
 _MIB = 1 << 20
+_PROBED_PODS, _PROBED_CONTAINERS, _PROBES_EACH = 10, 25, 2
+_PROBED_SECONDS = 300.0
+_LEAST_RATE = 0.95
 
 
 class Samples:
@@ -158,6 +162,26 @@ class Sessions:
                 rss = contestant.meter.rss_bytes() / _MIB
                 self._samples.add(case.memory, contestant.name, rss)
 
+    def probes(self, contestant: Contestant, room: Room) -> None:
+        """Measure an agent that makes 500 probes a second, once all its containers run."""
+        names = [f"probed{number}" for number in range(_PROBED_PODS)]
+        with Target(room) as target, self._running(contestant):
+            pods = [probed_pod(name, _PROBED_CONTAINERS, target.port) for name in names]
+            contestant.prepare(pods)
+            contestant.add(names)
+            expected = _PROBED_PODS * _PROBED_CONTAINERS * _PROBES_EACH
+            _wait_for_rate(target, expected)
+            say(f"  {contestant.name}: {expected} probes a second for {IDLE_SECONDS:.0f} s")
+            self._wait_for_calm()
+            before = contestant.meter.cpu_seconds(), target.connections()
+            time.sleep(IDLE_SECONDS)
+            after = contestant.meter.cpu_seconds(), target.connections()
+            rate = (after[1] - before[1]) / IDLE_SECONDS
+            if rate < _LEAST_RATE * expected:
+                raise BenchError(f"{contestant.name} made {rate:.0f} probes a second only")
+            used = (after[0] - before[0]) / (IDLE_SECONDS / 60)
+            self._samples.add(cases.PROBES, contestant.name, used)
+
     def _idle(self, contestant: Contestant, case: Many) -> None:
         say(f"  {contestant.name}: idle for 2 x {IDLE_SECONDS:.0f} s")
         time.sleep(IDLE_SECONDS)
@@ -168,3 +192,16 @@ class Sessions:
         self._samples.add(case.runtime_cpu, contestant.name, (after[1] - before[1]) / minutes)
         if contestant.is_agent:
             self._samples.add(case.agent_cpu, contestant.name, (after[0] - before[0]) / minutes)
+
+
+def _wait_for_rate(target: Target, expected: int) -> None:
+    """Wait until as many probes are made in some seconds as there should be."""
+    deadline = time.monotonic() + _PROBED_SECONDS
+    before, seconds = target.connections(), 5.0
+    while time.monotonic() < deadline:
+        time.sleep(seconds)
+        now = target.connections()
+        if now - before >= _LEAST_RATE * expected * seconds:
+            return
+        before = now
+    raise BenchError(f"waited {_PROBED_SECONDS:.0f} s in vain for {expected} probes a second")

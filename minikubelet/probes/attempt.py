@@ -7,6 +7,7 @@ from typing import Protocol
 
 from minikubelet.api.pod import Container, Pod, Probe
 from minikubelet.lifecycle.probe_state import ProbeKind
+from minikubelet.probes.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,21 @@ class ProbeError(Exception):
 
 
 Run = Callable[[], Awaitable[Outcome]]
-"""Makes one attempt, within its timeout. Raises ProbeError."""
+"""Makes one attempt within its timeout, in a task. Raises ProbeError."""
+Exchange = Callable[[], Steps[Outcome]]
+"""Makes one attempt as steps; its time is watched by who runs them. Raises ProbeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An attempt that can be made any number of times, in one of the two ways."""
+
+    run: Run | None = None
+    exchange: Exchange | None = None
 
 
 class Prober(Protocol):
     """Makes attempts."""
 
-    def prepare(self, attempt: Attempt) -> Run:
-        """Return a callable that makes this attempt, any number of times. Never fails."""
+    def prepare(self, attempt: Attempt) -> Prepared:
+        """Return what makes this attempt. Never fails."""

@@ -1,11 +1,11 @@
-"""One HTTP/1.1 GET on a connection of its own, plain or in TLS that verifies nothing.
+"""One HTTP/1.1 GET on a connection of its own, as steps; plain or in TLS that verifies nothing.
 
 Raises OSError with Go's words, `PlainAnswerError` when plain text answered a TLS greeting,
 `CutBody` when an answer broke off behind its head. Who calls bounds the time.
 """
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from socket import socket
 from typing import Protocol, TypeVar
@@ -30,21 +30,17 @@ class PlainAnswerError(OSError):
 
 
 async def exchange(
-    request: HTTPRequest, encoded: bytes, head_seen: Callable[[], None] = lambda: None
+    request: HTTPRequest, encoded: bytes, addresses: Sequence[str], reader: Reader
 ) -> Reply:
-    """Send a request's bytes and return the reply; `head_seen` is told when only body is missing.
+    """Send a request's bytes to one of the addresses and return the reply, read by `reader`.
 
     Raises OSError, CutBody.
     """
-    connected = await sockets.connect(request.host, request.port)
+    connected = await sockets.connect(addresses, request.port)
     try:
-        tls = request.scheme == "https"
-        stream: _Stream = _TLS(connected, request.host) if tls else _Plain(connected)
-        await stream.send(encoded)
-        reader = Reader()
-        while (reply := reader.feed(await stream.receive())) is None:
-            if reader.head is not None:
-                head_seen()
+        if request.scheme == "https":
+            return await _converse(_TLS(connected, request.host), encoded, reader)
+        return await _converse(_Plain(connected), encoded, reader)
     except EOFError as error:
         raise OSError(str(error)) from error
     except OSError as error:
@@ -53,10 +49,15 @@ async def exchange(
         # Without the local port: the same trouble is the same event each time.
         text = f"read tcp {request.authority}: {sockets.words(error.errno)}"
         raise OSError(text) from error
-    else:
-        return reply
     finally:
         connected.close()
+
+
+async def _converse(stream: "_Stream", encoded: bytes, reader: Reader) -> Reply:
+    await stream.send(encoded)
+    while (reply := reader.feed(await stream.receive())) is None:
+        pass
+    return reply
 
 
 class _Stream(Protocol):

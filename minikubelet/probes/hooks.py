@@ -8,10 +8,14 @@ from dataclasses import replace
 
 from minikubelet.api.pod import Container, HTTPGetAction, Pod
 from minikubelet.observe.events import WARNING, EventSink, PodRef
-from minikubelet.probes.exchange import PlainAnswerError
-from minikubelet.probes.http import get
-from minikubelet.probes.reply import CutBody
-from minikubelet.probes.request import HTTPRequest, request_of
+from minikubelet.probes.exchange import PlainAnswerError, exchange
+from minikubelet.probes.reply import CutBody, Reader, Reply
+from minikubelet.probes.request import MAX_REDIRECTS, HTTPRequest, request_of
+from minikubelet.probes.sockets import addresses_of
+from minikubelet.probes.steps import drive
+
+_SECRETS = frozenset({"authorization", "cookie", "www-authenticate", "host"})
+"""Headers that are meant for the first host only."""
 
 
 class HTTPHooks:
@@ -43,13 +47,29 @@ class HTTPHooks:
 
 async def _get(request: HTTPRequest) -> None:
     try:
-        await get(request, elsewhere=True)
+        await _follow(request)
     except CutBody:
         return  # the answer's head came
     except PlainAnswerError:
         raise
     except OSError as error:
         raise OSError(f'Get "{request.url}": {error}') from error
+
+
+async def _follow(request: HTTPRequest) -> Reply:
+    """Make a request and follow redirects, wherever they lead."""
+    current = request
+    for _ in range(MAX_REDIRECTS):
+        addresses = await addresses_of(current.host)
+        reply = await drive(exchange(current, current.encode(), addresses, Reader()))
+        following = current.following(reply.status, reply.headers.get("location", ""))
+        if following is None:
+            return reply
+        if following.host != request.host:
+            kept = (pair for pair in following.headers if pair[0].lower() not in _SECRETS)
+            following = replace(following, headers=tuple(kept))
+        current = following
+    raise OSError(f"stopped after {MAX_REDIRECTS} redirects")
 
 
 def _without_tls(request: HTTPRequest) -> HTTPRequest:

@@ -4,59 +4,55 @@ A redirect to elsewhere counts as success, with a warning: the probe would leave
 Host among them, go along on each hop. Source: kubelet pkg/probe/http/http.go.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
 from http import HTTPStatus
 
-import anyio
-
-from minikubelet.probes.attempt import SUCCESS, Attempt, Outcome, ProbeError, Run, Verdict, failure
+from minikubelet.probes.attempt import SUCCESS, Attempt, Outcome, ProbeError, Verdict, failure
 from minikubelet.probes.exchange import exchange
-from minikubelet.probes.reply import CutBody, Reply
-from minikubelet.probes.request import PROBE_AGENT, HTTPRequest, request_of
+from minikubelet.probes.reply import CutBody, Reader, Reply
+from minikubelet.probes.request import MAX_REDIRECTS, PROBE_AGENT, request_of
+from minikubelet.probes.steps import OutOfTime
 
-MAX_REDIRECTS = 10
-
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_SECRETS = frozenset({"authorization", "cookie", "www-authenticate", "host"})
-"""Headers that are meant for the first host only."""
+_NO_HEAD = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+_NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 
 
-def prepare(attempt: Attempt) -> Run:
-    """Return a callable that makes the attempt. Raises ValueError for a bad port or host."""
-    action = attempt.probe.http_get
-    assert action is not None  # noqa: S101  who dispatches knows
-    request = request_of(action, attempt.container, attempt.pod_ip, PROBE_AGENT)
-    encoded = request.encode()
+class HTTPProbe:
+    """The attempts of one probe. Raises ValueError for a bad port or host."""
 
-    async def run() -> Outcome:
-        return await _probe(request, encoded, attempt.timeout)
+    def __init__(self, attempt: Attempt) -> None:
+        action = attempt.probe.http_get
+        assert action is not None  # noqa: S101  who dispatches knows
+        self._request = request_of(action, attempt.container, attempt.pod_ip, PROBE_AGENT)
+        self._encoded = self._request.encode()
+        self.host = self._request.host
 
-    return run
+    async def attempt(self, addresses: Sequence[str]) -> Outcome:
+        """Make one, as steps. Raises ProbeError."""
+        url = self._request.url
+        reader = Reader()
+        try:
+            return _judge(await self._get(addresses, reader))
+        except CutBody as error:
+            raise ProbeError(str(error), state="failure") from error
+        except OSError as error:
+            return failure(f'Get "{url}": {error}')
+        except OutOfTime:
+            if reader.head is None:
+                return failure(f'Get "{url}": {_NO_HEAD}')
+            # The kubelet takes a body that doesn't end for its own trouble, not the container's.
+            raise ProbeError(_NO_BODY, state="failure") from None
 
-
-async def _probe(request: HTTPRequest, encoded: bytes, timeout: float) -> Outcome:
-    in_body = False
-
-    def head_seen() -> None:
-        nonlocal in_body
-        in_body = True
-
-    try:
-        with anyio.move_on_after(timeout):
-            return _judge(await get(request, encoded, head_seen))
-    except CutBody as error:
-        raise ProbeError(str(error), state="failure") from error
-    except OSError as error:
-        return failure(f'Get "{request.url}": {error}')
-    if in_body:
-        # The kubelet takes a body that doesn't end for its own trouble, not the container's.
-        text = (
-            "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-        )
-        raise ProbeError(text, state="failure")
-    text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-    return failure(f'Get "{request.url}": {text}')
+    async def _get(self, addresses: Sequence[str], reader: Reader) -> Reply:
+        current, encoded = self._request, self._encoded
+        for _ in range(MAX_REDIRECTS):
+            reply = await exchange(current, encoded, addresses, reader)
+            following = current.following(reply.status, reply.headers.get("location", ""))
+            if following is None or following.host != self.host:
+                return reply
+            current, encoded = following, following.encode()
+            reader.reset()
+        raise OSError(f"stopped after {MAX_REDIRECTS} redirects")
 
 
 def _judge(reply: Reply) -> Outcome:
@@ -66,33 +62,3 @@ def _judge(reply: Reply) -> Outcome:
         return SUCCESS
     body = reply.body.decode(errors="replace")
     return Outcome(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
-
-
-async def get(
-    request: HTTPRequest,
-    encoded: bytes = b"",
-    head_seen: Callable[[], None] = lambda: None,
-    *,
-    elsewhere: bool = False,
-) -> Reply:
-    """Send a request and follow redirects, to other hosts only with `elsewhere`.
-
-    `encoded` are the first request's bytes, if made already. Raises OSError, CutBody.
-    """
-    current = request
-    for _ in range(MAX_REDIRECTS):
-        reply = await exchange(current, encoded or current.encode(), head_seen)
-        location = reply.headers.get("location", "")
-        if reply.status not in _REDIRECTS or not location:
-            return reply
-        try:
-            following = current.redirected(location)
-        except ValueError as error:
-            raise OSError(f"failed to parse Location header {location!r}: {error}") from error
-        if following.host != request.host:
-            if not elsewhere:
-                return reply
-            kept = (pair for pair in following.headers if pair[0].lower() not in _SECRETS)
-            following = replace(following, headers=tuple(kept))
-        current, encoded = following, b""
-    raise OSError(f"stopped after {MAX_REDIRECTS} redirects")

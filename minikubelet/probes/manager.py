@@ -2,11 +2,10 @@
 
 Owns the results that `lifecycle` decides by. Told of each pod's newest status, it starts probing a
 container when its turn has come; when a result settles it is written and `on_result` told: nothing
-is restarted here. An attempt is a task of its own, a probe between attempts only an entry in
-`schedule`. Source: kubelet prober/prober_manager.go, prober.go.
+is restarted here. A probe between attempts is only an entry in `schedule`; attempts are made by
+`attempts`. Source: kubelet prober/prober_manager.go, prober.go.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -22,12 +21,10 @@ from minikubelet.host.clock import Clock
 from minikubelet.lifecycle.probe_state import NO_TARGET, ProbeKind, Target, id_of
 from minikubelet.lifecycle.probes import ProbeResults, Result
 from minikubelet.observe.events import WARNING, EventSink, PodRef
-from minikubelet.probes.attempt import Attempt, Outcome, ProbeError, Prober, Run, Verdict
+from minikubelet.probes.attempt import Outcome, ProbeError, Prober, Verdict
+from minikubelet.probes.attempts import Attempts, Try
 from minikubelet.probes.schedule import NEVER, Schedule
 from minikubelet.probes.worker import Worker
-
-TRIES = 3
-"""Attempts that can't tell anything are repeated at once, so often in all."""
 
 _log = structlog.get_logger("probes")
 
@@ -51,13 +48,13 @@ class ProbeManager:
         random: Callable[[], float],
         on_result: Callable[[str], None],
     ) -> None:
-        self._prober = prober
         self._events = events
         self._clock = clock
         self._random = random
         self._on_result = on_result
         self._pods: dict[str, _Pod] = {}
-        self._schedule: Schedule[Worker] = Schedule()
+        self._schedule: Schedule[Worker | Try] = Schedule()
+        self._attempts = Attempts(prober, self._schedule, self._ended)
         self._began = clock.monotonic()
         self._began_ns = clock.wall_ns()
         self.counts: Counter[tuple[ProbeKind, str]] = Counter()
@@ -166,41 +163,45 @@ class ProbeManager:
     ) -> None:
         """Make attempts as they fall due."""
         async with anyio.create_task_group() as group:
+            group.start_soon(self._attempts.run)
             task_status.started()
             while True:
-                for worker in self._schedule.fallen_due(self._clock.monotonic()):
-                    worker.in_flight = True
-                    group.start_soon(self._attempt, worker, worker.state.container_id, worker.due)
-                    worker.due = NEVER
+                for item in self._schedule.fallen_due(self._clock.monotonic()):
+                    if isinstance(item, Worker):
+                        self._attempts.start(item, group)
+                    else:
+                        self._attempts.expire(item)
                 await self._schedule.rest()
 
-    async def _attempt(self, worker: Worker, container_id: str, due: float) -> None:
-        outcome = await self._outcome(worker, container_id)
+    def _ended(self, made: Try, outcome: Outcome | ProbeError) -> None:
+        """Count an outcome, plan what is next, tell of a result."""
+        worker = made.worker
         worker.in_flight = False
-        settled = outcome is not None and worker.note(container_id, outcome)
+        result = self._judge(worker, outcome)
+        settled = result is not None and worker.note(made.container_id, result)
         now = self._clock.monotonic()
         if not worker.is_wanted:
             worker.due = NEVER
-        elif worker.state.container_id != container_id:
+        elif worker.state.container_id != made.container_id:
             self._plan(worker, now)
         else:
-            self._schedule.put(worker, worker.next_tick(now, due))
+            self._schedule.put(worker, worker.next_tick(now, made.tick))
         if settled:
-            self._on_result(worker.ref.uid)
+            self._tell(worker.ref.uid)
 
-    async def _outcome(self, worker: Worker, container_id: str) -> Result | None:
-        """Make one attempt, tell of a failure; return None when it can't tell anything."""
-        kind = worker.kind
+    def _tell(self, uid: str) -> None:
         try:
-            outcome = await self._try(worker, container_id)
-        except ProbeError as error:
+            self._on_result(uid)
+        except Exception:  # noqa: BLE001  trouble with one pod is not the others'
+            _log.exception("cannot pass a probe's result on", uid=uid)
+
+    def _judge(self, worker: Worker, outcome: Outcome | ProbeError) -> Result | None:
+        """Tell of a failure; return None for an attempt that can't tell anything."""
+        kind = worker.kind
+        if isinstance(outcome, ProbeError):
             self.counts[kind, "unknown"] += 1
-            text = f"probe errored and resulted in {error.state} state: {error}"
+            text = f"probe errored and resulted in {outcome.state} state: {outcome}"
             self._emit(worker, "Unhealthy", text)
-            return None
-        except Exception:  # noqa: BLE001  one prober's crash is not the agent's
-            self.counts[kind, "unknown"] += 1
-            _log.exception("prober crashed", probe=kind.value, container=worker.container.name)
             return None
         if outcome.verdict is Verdict.FAILURE:
             self.counts[kind, "failed"] += 1
@@ -214,25 +215,6 @@ class ProbeManager:
     def _emit(self, worker: Worker, reason: str, text: str) -> None:
         if not worker.stopped:
             self._events.emit(worker.ref, WARNING, reason, f"{worker.kind.value} {text}")
-
-    async def _try(self, worker: Worker, container_id: str) -> Outcome:
-        run = self._prepared(worker, container_id)
-        for _ in range(TRIES - 1):
-            with contextlib.suppress(ProbeError):
-                return await run()
-        return await run()
-
-    def _prepared(self, worker: Worker, container_id: str) -> Run:
-        """Return the callable for attempts at this container, made once."""
-        old = worker.prepared
-        if old is not None and old[:2] == (container_id, worker.pod_ip):
-            return old[2]
-        attempt = Attempt(
-            worker.pod, worker.container, worker.kind, worker.probe, container_id, worker.pod_ip
-        )
-        run = self._prober.prepare(attempt)
-        worker.prepared = (container_id, worker.pod_ip, run)
-        return run
 
 
 def _probed(pod: Pod) -> Iterable[tuple[Container, str]]:

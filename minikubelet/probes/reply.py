@@ -48,6 +48,10 @@ class Reader:
         self.head: Reply | None = None
         """The reply without its body, as soon as it is known."""
 
+    def reset(self) -> None:
+        """Begin with another reply."""
+        self._bytes, self.head = b"", None
+
     def feed(self, data: bytes) -> Reply | None:
         """Take what came (nothing: the end); return the reply or None if more is needed.
 

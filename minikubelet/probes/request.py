@@ -11,8 +11,10 @@ from minikubelet.api.pod import Container, HTTPGetAction, IntOrString
 HOOK_AGENT = "kube-lifecycle/1.36"
 PROBE_AGENT = "kube-probe/1.36"
 MAX_PORT = 65535
+MAX_REDIRECTS = 10
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = "/%:@!$&'()*+,;=?~"
 
 
@@ -69,6 +71,18 @@ class HTTPRequest:
         port = parts.port or DEFAULT_PORTS[parts.scheme]
         path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         return replace(self, scheme=parts.scheme, host=parts.hostname, port=port, path=path)
+
+    def following(self, status: int, location: str) -> "HTTPRequest | None":
+        """Return the request that an answer asks for instead; None when it asks for none.
+
+        Raises OSError for a location that is none.
+        """
+        if status not in _REDIRECTS or not location:
+            return None
+        try:
+            return self.redirected(location)
+        except ValueError as error:
+            raise OSError(f'failed to parse Location header "{location}": {error}') from error
 
 
 def authority(host: str, port: int) -> str:

@@ -51,6 +51,8 @@ class Schedule(Generic[T]):
     async def rest(self) -> None:
         """Wait for the next round."""
         await anyio.sleep(ROUND_SECONDS if self._heap else 0)
+        while self._heap and self._heap[0][2].due != self._heap[0][0]:
+            heapq.heappop(self._heap)
         self._sleeps_until = self._heap[0][0] if self._heap else NEVER
         pause = self._sleeps_until - anyio.current_time()
         if pause > 0:

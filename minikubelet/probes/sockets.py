@@ -1,4 +1,4 @@
-"""Connections to containers from the node: no proxy, no keep-alive, no streams in between.
+"""Connections to containers from the node, as steps: no proxy, no keep-alive, nothing in between.
 
 A raw socket that waits only where the kernel makes it wait: a pod of this node usually answers the
 connect within the call. Sockets linger for a second, so that thousands of closed ones don't fill
@@ -10,33 +10,29 @@ import errno
 import os
 import socket
 import struct
-from functools import lru_cache
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 import anyio
 
 from minikubelet.probes.request import authority
+from minikubelet.probes.steps import readable, writable
 
 _LINGER = struct.pack("ii", 1, 1)
 
 
-async def connect(host: str, port: int) -> socket.socket:
-    """Return a connected non-blocking socket, which is the caller's to close. Raises OSError.
-
-    `host` is an address or a name.
-    """
-    failure = OSError(f"dial tcp: lookup {host}: no such host")
-    for address in await _addresses(host):
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        try:
-            return await _connect(family, address, port)
-        except OSError as error:
-            failure = error
-    raise failure
+def is_address(host: str) -> bool:
+    """Tell an address from a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
-async def _addresses(host: str) -> list[str]:
-    if _is_address(host):
+async def addresses_of(host: str) -> list[str]:
+    """Return the addresses of a name, no step of an exchange. Raises OSError."""
+    if is_address(host):
         return [host]
     try:
         found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -45,16 +41,19 @@ async def _addresses(host: str) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-@lru_cache(maxsize=1024)
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+async def connect(addresses: Sequence[str], port: int) -> socket.socket:
+    """Return a connected non-blocking socket, which is the caller's to close. Raises OSError."""
+    for number, address in enumerate(addresses, start=1):
+        try:
+            return await _connect(address, port)
+        except OSError:
+            if number == len(addresses):
+                raise
+    raise OSError("dial tcp: no such host")
 
 
-async def _connect(family: int, address: str, port: int) -> socket.socket:
+async def _connect(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
@@ -75,10 +74,9 @@ async def _outcome(made: socket.socket) -> int:
     try:
         made.getpeername()
     except OSError:
-        await anyio.wait_writable(made)
-    else:
-        return 0
-    return made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        await writable(made)
+        return made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return 0
 
 
 def words(code: int) -> str:
@@ -92,14 +90,14 @@ async def receive(connected: socket.socket, limit: int = 16384) -> bytes:
         try:
             return connected.recv(limit)
         except BlockingIOError:
-            await anyio.wait_readable(connected)
+            await readable(connected)
 
 
 async def send(connected: socket.socket, data: bytes) -> None:
     """Send all of it. Raises OSError."""
-    view = memoryview(data)
-    while view:
+    rest = data
+    while rest:
         try:
-            view = view[connected.send(view) :]
+            rest = rest[connected.send(rest) :]
         except BlockingIOError:
-            await anyio.wait_writable(connected)
+            await writable(connected)

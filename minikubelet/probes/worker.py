@@ -24,7 +24,7 @@ from minikubelet.lifecycle.probe_state import (
 )
 from minikubelet.lifecycle.probes import Result
 from minikubelet.observe.events import PodRef
-from minikubelet.probes.attempt import Run
+from minikubelet.probes.attempt import Prepared
 from minikubelet.probes.schedule import NEVER
 
 
@@ -49,8 +49,8 @@ class Worker:
     due: float = NEVER
     in_flight: bool = False
     stopped: bool = False
-    prepared: tuple[str, str, Run] | None = None
-    """Container id and pod IP that the callable is made for."""
+    prepared: tuple[tuple[str, str], Prepared] | None = None
+    """What makes attempts, behind the container id and pod IP that it is for."""
 
     @property
     def period(self) -> int:

@@ -15,7 +15,15 @@ from minikubelet.api.timestamp import NANOSECONDS, rfc3339
 from minikubelet.lifecycle.probe_state import ProbeKind
 from minikubelet.lifecycle.probes import ProbeResults, Result
 from minikubelet.observe.events import PodRef
-from minikubelet.probes.attempt import SUCCESS, Attempt, Outcome, ProbeError, Run, Verdict, failure
+from minikubelet.probes.attempt import (
+    SUCCESS,
+    Attempt,
+    Outcome,
+    Prepared,
+    ProbeError,
+    Verdict,
+    failure,
+)
 from minikubelet.probes.manager import ProbeManager
 from minikubelet.probes.schedule import ROUND_SECONDS
 from tests.builders import a_container, a_pod
@@ -56,9 +64,9 @@ class Node:
     random: float = 0.5
     manager: ProbeManager = field(init=False)
 
-    def prepare(self, attempt: Attempt) -> Run:
+    def prepare(self, attempt: Attempt) -> Prepared:
         self.prepared += 1
-        return lambda: self._run(attempt)
+        return Prepared(run=lambda: self._run(attempt))
 
     async def _run(self, attempt: Attempt) -> Outcome:
         at = anyio.current_time() - self.began

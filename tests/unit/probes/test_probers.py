@@ -21,13 +21,25 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from minikubelet.api.pod import Probe
+from minikubelet.api.status import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    PodStatus,
+)
+from minikubelet.api.timestamp import rfc3339
 from minikubelet.cri.execs import Execs
 from minikubelet.cri.fake import FakeRuntime
+from minikubelet.host.clock import SystemClock
 from minikubelet.lifecycle.probe_state import ProbeKind
+from minikubelet.lifecycle.probes import Result
+from minikubelet.observe.events import PodRef
 from minikubelet.probes.attempt import Attempt, Outcome, ProbeError, Verdict
 from minikubelet.probes.exec import ExecProber
+from minikubelet.probes.manager import ProbeManager
 from minikubelet.probes.prober import NodeProber
-from tests.builders import a_pod, decoded_container
+from minikubelet.probes.steps import drive
+from tests.builders import a_container, a_pod, decoded_container
 from tests.unit.probes.server import STAY, free_port, serving
 
 pytestmark = pytest.mark.anyio
@@ -42,9 +54,12 @@ async def probing(ip: str = IP, **fields: Any) -> Outcome:
     probe = msgspec.convert({"timeoutSeconds": 1} | fields, Probe)
     attempt = Attempt(a_pod(), CONTAINER, ProbeKind.LIVENESS, probe, "a", ip)
     prober = NodeProber(ExecProber(Execs(FakeRuntime()), lambda _pod, _id: ()))
-    run = prober.prepare(attempt)
+    prepared = prober.prepare(attempt)
     with anyio.fail_after(10):
-        return await run()
+        if prepared.exchange is not None:
+            return await drive(prepared.exchange(), attempt.timeout)
+        assert prepared.run is not None
+        return await prepared.run()
 
 
 async def getting(port: int, **fields: Any) -> Outcome:
@@ -383,3 +398,44 @@ async def test_an_answer_that_does_not_come() -> None:
 async def test_a_probe_without_a_handler() -> None:
     with pytest.raises(ProbeError, match=r"missing probe handler for pod_default\(uid-1\):c"):
         await probing()
+
+
+# all of them together
+
+
+class Seen:
+    """An event sink that remembers, and what a result changed."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.results = anyio.Event()
+
+    def emit(self, ref: PodRef, type_: str, reason: str, message: str) -> None:
+        self.events.append(message)
+
+    def settled(self, uid: str) -> None:
+        self.results.set()
+
+
+async def test_the_manager_watches_the_time_of_an_exchange() -> None:
+    seen = Seen()
+    prober = NodeProber(ExecProber(Execs(FakeRuntime()), lambda _pod, _id: ()))
+    manager = ProbeManager(prober, seen, SystemClock(), lambda: 0.0, seen.settled)
+    async with serving(STAY, OK) as server, anyio.create_task_group() as group:
+        await group.start(manager.run)
+        readiness = {"httpGet": {"port": server.port}, "periodSeconds": 1, "failureThreshold": 1}
+        pod = a_pod(a_container("main", readinessProbe=readiness | {"timeoutSeconds": 1}))
+        results = manager.add(pod, PodStatus())
+        now = rfc3339(SystemClock().wall_ns())
+        running = ContainerState(running=ContainerStateRunning(started_at=now))
+        main = ContainerStatus(name="main", container_id="x://a", started=True, state=running)
+        manager.observe("uid-1", PodStatus(pod_ip=IP, container_statuses=(main,)), ())
+        for expected in (Result.FAILURE, Result.SUCCESS):
+            with anyio.fail_after(3):
+                await seen.results.wait()
+            seen.results = anyio.Event()
+            assert results.readiness == {"a": expected}
+        group.cancel_scope.cancel()
+    text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    get = f'Get "http://127.0.0.1:{server.port}/"'
+    assert seen.events == [f"Readiness probe failed: {get}: {text}"]
