@@ -29,14 +29,15 @@ async def test_each_change_is_told_once_and_again_after_an_outage() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(jump)
         group.start_soon(pod_cidr.run)
-        for node in (
+        nodes: list[dict[str, Any] | None] = [
             None,
             {"spec": {}},
             {"spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00::/64"]}},
             {"spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00::/64"]}},
             None,
             {"spec": {"podCIDR": "10.0.2.0/24"}},
-        ):
+        ]
+        for node in nodes:
             pod_cidr.seen(node)
             await anyio.sleep(10)
         group.cancel_scope.cancel()
