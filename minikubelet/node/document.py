@@ -31,6 +31,9 @@ _DEFAULT_LABELS = (
 )
 """Labels that are set again on an existing node; custom ones are not."""
 
+DECLARED_FEATURES = ("RestartAllContainersOnContainerExits",)
+"""Those of Kubernetes' features that a scheduler asks a node about and that this one has."""
+
 
 def labels(settings: NodeSettings, machine: MachineFacts) -> dict[str, str]:
     """Return the labels to register with."""
@@ -118,6 +121,7 @@ def node_status(
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
         "nodeInfo": _node_info(settings, machine, runtime),
         "images": _images(runtime.images, settings.max_images),
+        "declaredFeatures": list(DECLARED_FEATURES),
     }
     if runtime.handlers:
         status["runtimeHandlers"] = [

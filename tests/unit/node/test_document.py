@@ -125,6 +125,10 @@ def test_the_status_names_addresses_runtime_and_handlers() -> None:
     assert "declaredFeatures" not in told
 
 
+def test_the_node_says_what_schedulers_ask_for() -> None:
+    assert status()["declaredFeatures"] == ["RestartAllContainersOnContainerExits"]
+
+
 def test_the_largest_images_are_shown_with_five_names_each() -> None:
     images = tuple(NodeImage(tuple(f"image{n}:{t}" for t in range(9)), n) for n in range(100))
     told = status(runtime=RuntimeFacts("x", images=images))["images"]
