@@ -30,6 +30,11 @@ class Identity:
     async def start(self, group: TaskGroup) -> None:
         """Begin to look after the credential; returns at once."""
 
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self.api.connection is not None:
+            await self.api.connection.aclose()
+
     async def _connect(self, kubeconfig: Kubeconfig) -> None:
         config = self._config
         await self.api.use(

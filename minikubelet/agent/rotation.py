@@ -141,6 +141,11 @@ class RotatingIdentity(Identity):
         group.start_soon(self._manager.run)
         group.start_soon(self._end_when_hopeless, self._manager)
 
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._close_asking()
+        await super().aclose()
+
     async def _use(self, kubeconfig: Kubeconfig) -> None:
         if kubeconfig == self._connected_with and self.api.connection is not None:
             await self.api.connection.reload()
