@@ -122,7 +122,6 @@ def test_the_status_names_addresses_runtime_and_handlers() -> None:
     assert [h["name"] for h in told["runtimeHandlers"]] == ["", "runc"]
     assert told["runtimeHandlers"][1]["features"]["userNamespaces"] is True
     assert told["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
-    assert "declaredFeatures" not in told
 
 
 def test_the_node_says_what_schedulers_ask_for() -> None:
