@@ -12,7 +12,7 @@ import structlog
 from minikubelet.api.timestamp import rfc3339_nano
 from minikubelet.pods.registry import Registry
 from minikubelet.sources.merge import MergeState, NameConflict, adopted, merge, sources_ready
-from minikubelet.sources.updates import Op, PodUpdate, SourceSet
+from minikubelet.sources.updates import API, Op, PodUpdate, SourceSet
 
 _log = structlog.get_logger("syncloop")
 
@@ -33,6 +33,9 @@ class SyncLoop:
 
     async def deliver(self, delivered: SourceSet) -> None:
         """Take one source's whole set."""
+        if delivered.source != API:
+            pods = tuple(self._registry.as_it_runs(record) for record in delivered.pods)
+            delivered = SourceSet(delivered.source, pods)
         now = rfc3339_nano(self._wall_ns())
         self._state, updates, conflicts = merge(self._state, delivered, now)
         for conflict in conflicts:

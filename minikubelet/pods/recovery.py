@@ -11,7 +11,7 @@ from minikubelet.api.meta import ObjectMeta
 from minikubelet.api.pod import Container, Lifecycle, Pod, PodSpec
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
-from minikubelet.api.timestamp import NANOSECONDS, parse
+from minikubelet.api.timestamp import NANOSECONDS, parse, rfc3339
 from minikubelet.criconfig.labels import read_annotations
 from minikubelet.lifecycle.runtime import PodRuntimeStatus
 from minikubelet.lifecycle.status import Verdict
@@ -39,6 +39,12 @@ def take_status(kit: Kit, state: PodState, status: PodStatus) -> None:
         # The wall clock is read once; from here on only durations count.
         ago = (kit.clock.wall_ns() - parse(status.start_time)) / NANOSECONDS
         state.started_mono = kit.clock.monotonic() - max(0.0, ago)
+
+
+def status_from_runtime(view: PodRuntimeStatus) -> PodStatus:
+    """Return what can be told of a pod that nobody remembers: since when it is there."""
+    began = min((sandbox.created_at for sandbox in view.sandboxes), default=0)
+    return PodStatus(start_time=rfc3339(began)) if began else PodStatus()
 
 
 def record_from_runtime(view: PodRuntimeStatus) -> PodRecord | None:

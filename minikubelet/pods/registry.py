@@ -23,10 +23,16 @@ from minikubelet.lifecycle.phase import FINAL
 from minikubelet.lifecycle.status import Verdict
 from minikubelet.observe.events import WARNING
 from minikubelet.pods.admission import NODE_PORTS, Rejection, admit
+from minikubelet.pods.adoption import Adoptions
 from minikubelet.pods.kill import MAX_GRACE
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.preemption import is_critical, victims
-from minikubelet.pods.recovery import record_from_runtime, restore, take_status
+from minikubelet.pods.recovery import (
+    record_from_runtime,
+    restore,
+    status_from_runtime,
+    take_status,
+)
 from minikubelet.pods.state import PodState
 from minikubelet.pods.worker import Kill, Stage, Worker
 from minikubelet.sources.updates import API
@@ -49,6 +55,7 @@ class Registry:
         self._workers: dict[str, Worker] = {}
         self._started: dict[str, str] = {}
         self._respawn: dict[str, tuple[PodRecord, str]] = {}
+        self._adoptions = Adoptions(memory.record for memory in memories.values())
 
     @property
     def workers(self) -> tuple[Worker, ...]:
@@ -79,6 +86,11 @@ class Registry:
     def worker(self, uid: str) -> Worker | None:
         """Return a pod's worker."""
         return self._workers.get(uid)
+
+    def as_it_runs(self, record: PodRecord) -> PodRecord:
+        """Return a manifest's pod under the uid that it has in the runtime, if that is another."""
+        known = self._workers.keys() | self._memories.keys()
+        return self._adoptions.as_it_runs(record, self._kit.cache, known)
 
     def add(self, record: PodRecord, source: str) -> None:
         """Take a new pod; one that comes back while its old instance ends starts after it."""
@@ -112,7 +124,7 @@ class Registry:
         if raw == record.raw:
             return
         try:
-            worker.update(PodRecord(decode_pod(without_nulls(raw)), raw, record.origin))
+            worker.update(replace(record, pod=decode_pod(without_nulls(raw)), raw=raw))
         except DecodeError as error:
             _log.warning("cannot read ephemeral containers", pod=full_name, error=str(error))
 
@@ -194,6 +206,8 @@ class Registry:
         elif not state.static:
             # What another agent told of it (restart counts, readiness) goes on.
             take_status(self._kit, state, record.pod.status)
+        elif record.manifest_uid:
+            take_status(self._kit, state, status_from_runtime(self._kit.cache.get(record.uid)))
         state.probes = self._kit.probes.add(record.pod, state.status)
         worker = Worker(self._kit, state, self._admission, self._finished)
         self._workers[record.uid] = worker

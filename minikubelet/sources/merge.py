@@ -198,8 +198,8 @@ def _annotated(record: PodRecord, local: Mapping[str, str]) -> PodRecord:
     annotations = {**pod.metadata.annotations, **local}
     metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
     raw_metadata = {**raw.get("metadata", {}), "annotations": annotations}
-    return PodRecord(
-        msgspec.structs.replace(pod, metadata=metadata),
-        {**raw, "metadata": raw_metadata},
-        record.origin,
+    return replace(
+        record,
+        pod=msgspec.structs.replace(pod, metadata=metadata),
+        raw={**raw, "metadata": raw_metadata},
     )

@@ -65,6 +65,7 @@ class PodMemories:
         document: dict[str, Any] = {
             "source": memory.source,
             "origin": memory.record.origin,
+            "manifestUID": memory.record.manifest_uid,
             "pod": memory.record.raw,
             "status": msgspec.to_builtins(memory.status),
             "sandboxID": memory.sandbox_id,
@@ -106,7 +107,12 @@ def _decode(document: Mapping[str, Any]) -> PodMemory | None:
         raw = document["pod"]
         ending = document.get("termination")
         return PodMemory(
-            record=PodRecord(msgspec.convert(raw, Pod), raw, document.get("origin", "")),
+            record=PodRecord(
+                msgspec.convert(raw, Pod),
+                raw,
+                document.get("origin", ""),
+                document.get("manifestUID", ""),
+            ),
             source=document.get("source", ""),
             status=_status(document),
             sandbox_id=document.get("sandboxID", ""),
