@@ -25,21 +25,21 @@ class HTTPProbe:
         assert action is not None  # noqa: S101  who dispatches knows
         self._request = request_of(action, attempt.container, attempt.pod_ip, PROBE_AGENT)
         self._encoded = self._request.encode()
+        self._url = self._request.url
         self.host = self._request.host
 
     async def attempt(self, addresses: Sequence[str]) -> Outcome:
         """Make one, as steps. Raises ProbeError."""
-        url = self._request.url
         reader = Reader()
         try:
             return _judge(await self._get(addresses, reader))
         except CutBody as error:
             raise ProbeError(str(error), state="failure") from error
         except OSError as error:
-            return failure(f'Get "{url}": {error}')
+            return failure(f'Get "{self._url}": {error}')
         except OutOfTime:
             if reader.head is None:
-                return failure(f'Get "{url}": {_NO_HEAD}')
+                return failure(f'Get "{self._url}": {_NO_HEAD}')
             # The kubelet takes a body that doesn't end for its own trouble, not the container's.
             raise ProbeError(_NO_BODY, state="failure") from None
 

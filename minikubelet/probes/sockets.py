@@ -87,10 +87,12 @@ def words(code: int) -> str:
 async def receive(connected: socket.socket, limit: int = 16384) -> bytes:
     """Return what comes next, nothing at the end. Raises OSError."""
     while True:
+        # An answer is hardly ever there already: trying first costs more than waiting.
+        await readable(connected)
         try:
             return connected.recv(limit)
         except BlockingIOError:
-            await readable(connected)
+            continue
 
 
 async def send(connected: socket.socket, data: bytes) -> None:

