@@ -35,7 +35,6 @@ async def terminate_pod(
     if after.running:
         _log.info("containers still run after the kill", uid=state.uid)
         return False
-    kit.probes.remove(state.uid)
     state.is_terminal = True
     state.update_status(kit)
     if removed:
