@@ -35,7 +35,7 @@ from minikubelet.kube.errors import (
 )
 from minikubelet.lifecycle.conditions import OWNED
 from minikubelet.lifecycle.phase import FINAL
-from minikubelet.status.patch import patch_body, status_patch
+from minikubelet.status.patch import continued, patch_body, status_patch
 
 HOLD_SECONDS = 0.3
 """How long a status that only shows progress waits for the next one."""
@@ -176,7 +176,7 @@ class StatusManager:
             entry.take_live(mirror)
         elif entry.deleted:
             return None
-        patch = status_patch(entry.live, status_document(entry.status), OWNED)
+        patch = status_patch(entry.live, _wanted(entry), OWNED)
         return None if patch == entry.settled else patch
 
     def _may_delete(self, entry: _Entry) -> bool:
@@ -217,8 +217,7 @@ class StatusManager:
         self._back()
         entry.take_live(answer)
         entry.settled = None
-        wanted = status_document(entry.status)
-        left = status_patch(entry.live, wanted, OWNED)
+        left = status_patch(entry.live, _wanted(entry), OWNED)
         # Either a newer status came meanwhile, or this apiserver dropped what it doesn't know.
         if left is not None and not _overlaps(left, patch):
             self._due(entry, 0 if _is_urgent(entry) else HOLD_SECONDS)
@@ -254,6 +253,11 @@ class StatusManager:
         if self._away_pause:
             _log.info("the apiserver takes statuses again")
         self._away_pause = 0.0
+
+
+def _wanted(entry: _Entry) -> Document:
+    wanted = status_document(entry.status)
+    return continued(entry.live, wanted) if entry.record.manifest_uid else wanted
 
 
 def _is_urgent(entry: _Entry) -> bool:

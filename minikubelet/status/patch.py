@@ -58,6 +58,22 @@ def status_patch(
     return patch or None
 
 
+def continued(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
+    """Return a status whose times go on from one that another agent wrote: nothing happened since.
+
+    For a static pod that was taken over, whose times nobody here remembers.
+    """
+    before = {entry["type"]: entry for entry in live.get("conditions") or ()}
+    conditions = []
+    for entry in wanted.get("conditions") or ():
+        old = before.get(entry["type"], {})
+        since = old.get("lastTransitionTime")
+        same = since and old.get("status") == entry.get("status")
+        conditions.append({**entry, "lastTransitionTime": since} if same else entry)
+    start = live.get("startTime") or wanted.get("startTime")
+    return {**wanted, "startTime": start, "conditions": conditions}
+
+
 def patch_body(uid: str, status: Mapping[str, Any]) -> Document:
     """Return the whole patch; the uid is a precondition: a namesake is never touched."""
     return {"metadata": {"uid": uid}, "status": dict(status)}

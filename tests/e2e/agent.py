@@ -61,16 +61,20 @@ class Agent:
 
     async def start(self, *, faults: str = "", env: Mapping[str, str] | None = None) -> None:
         """Start it and wait until its socket answers; with fault points it may end before."""
-        config = self.folder / "config.yaml"
-        config.write_text(yaml.safe_dump(self._config()))
-        argv = [*self.prefix, sys.executable, "-m", "minikubelet", "run", f"--config={config}"]
-        argv += [f"--hostname-override={self.node}", f"--root-dir={self.root}", *self.flags]
+        argv = [*self.prefix, sys.executable, "-m", "minikubelet", "run", *self.arguments()]
         variables = {**os.environ, **(env or {}), "MINIKUBELET_FAULTS": faults}
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: ASYNC220  quick, and outlives this call
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables
             )
         await self.wait_until("the agent's socket answers", self._answers, START_SECONDS)
+
+    def arguments(self) -> list[str]:
+        """Write the configuration; return the command line without the program."""
+        config = self.folder / "config.yaml"
+        config.write_text(yaml.safe_dump(self._config()))
+        names = [f"--hostname-override={self.node}", f"--root-dir={self.root}"]
+        return [f"--config={config}", *names, *self.flags]
 
     def _config(self) -> dict[str, Any]:
         return {

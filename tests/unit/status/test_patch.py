@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from minikubelet.lifecycle.conditions import OWNED
-from minikubelet.status.patch import patch_body, status_patch
+from minikubelet.status.patch import continued, patch_body, status_patch
 from tests.apiserver import merged
 
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -75,3 +75,23 @@ def test_only_what_changed_is_sent() -> None:
     patch = status_patch(live, live | {"phase": "Running"}, OWNED)
     assert patch == {"phase": "Running"}
     assert patch_body("u", patch) == {"metadata": {"uid": "u"}, "status": {"phase": "Running"}}
+
+
+def test_times_of_a_pod_that_was_taken_over_go_on() -> None:
+    since, later = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    live = {
+        "startTime": since,
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": since},
+            {"type": "Initialized", "status": "False", "lastTransitionTime": since},
+        ],
+    }
+    ours = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": later},
+        {"type": "Initialized", "status": "True", "lastTransitionTime": later},
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": later},
+    ]
+    shown = continued(live, {"phase": "Running", "startTime": later, "conditions": ours})
+    assert shown["startTime"] == since
+    assert [entry["lastTransitionTime"] for entry in shown["conditions"]] == [since, later, later]
+    assert continued({}, {"startTime": later, "conditions": ours})["startTime"] == later
