@@ -9,7 +9,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmark import cases, report
+from benchmark import api_cases, api_plan, cases, report
+from benchmark.api_contestants import JoinedKubelet, JoinedMinikubelet
+from benchmark.api_plan import APISessions
+from benchmark.apiserver import Apiserver
 from benchmark.cases import Case
 from benchmark.contestants import BareCalls, Contestant, Kubelet, Minikubelet
 from benchmark.observe import Observer
@@ -18,6 +21,7 @@ from benchmark.sessions import Samples, Sessions
 from benchmark.usage import Meter
 
 _MANY = (30, 110)
+_BARE = (cases.START, cases.INITS, cases.many(30).running)
 
 
 def _arguments() -> argparse.Namespace:
@@ -25,6 +29,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--kubelet", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--versions", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--cluster", action="store_true", help="as nodes of a cluster")
     parser.add_argument("--quick", action="store_true", help="one short round, nothing idle")
     parser.add_argument("--rounds", type=int, help="6, with --quick 1")
     parser.add_argument("--repeats", type=int, default=2, help="single pods of a kind a round (2)")
@@ -116,13 +121,45 @@ def _measure(arguments: argparse.Namespace) -> str:
     return f"{report.table(wanted, samples.of)}\n\n{text}"
 
 
+def _measure_cluster(arguments: argparse.Namespace) -> str:
+    room = Room(arguments.folder, Path(__file__).resolve().parent.parent, arguments.kubelet)
+    say("starting a control plane")
+    apiserver = Apiserver(room)
+    start_containerd(room, Meter("containerd").procs, apiserver.inside)
+    observer = Observer(room.endpoint)
+    samples = Samples()
+    only: list[str] = arguments.case
+    wanted = [case for case in api_cases.ALL if not only or case.key in only]
+    bare = BareCalls(report.BARE, room)
+    alone = Sessions(observer, Meter("containerd"), samples, lambda case: case in _BARE)
+    alone.warm_up(bare)
+    rounds = arguments.rounds or (1 if arguments.quick else 3)
+    for _ in range(rounds):
+        alone.few(bare, arguments.repeats, gone=False)
+        alone.many(bare, 30, idle=False)
+    agents = [
+        JoinedKubelet(report.KUBELET, room, apiserver),
+        JoinedMinikubelet(report.MINIKUBELET, room, apiserver),
+    ]
+    sessions = APISessions(apiserver, observer, samples, lambda case: case in wanted)
+    api_plan.run(agents, sessions, rounds, arguments.repeats, quick=arguments.quick)
+    observer.close()
+
+    def of(case: Case, contestant: str) -> list[float]:
+        same = api_cases.BARE.get(case.key, case) if contestant == report.BARE else case
+        return samples.of(same, contestant)
+
+    text = report.circumstances(arguments.versions, f"{rounds} rounds", "no")
+    return f"{report.table(wanted, of)}\n\n{text}"
+
+
 def _main() -> int:
     arguments = _arguments()
     try:
-        text = _measure(arguments)
+        text = _measure_cluster(arguments) if arguments.cluster else _measure(arguments)
         sys.stdout.write(text + "\n")
         if arguments.write is not None:
-            report.write(arguments.write, text)
+            report.write(arguments.write, text, "api-bench" if arguments.cluster else "bench")
     except BenchError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

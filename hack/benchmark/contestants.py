@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -64,6 +64,8 @@ class Agent:
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._starts = 0
+        self.host = "127.0.0.1"
+        """Where its healthz answers."""
 
     def start(self) -> None:
         """Start it on empty folders and wait for its healthz."""
@@ -80,7 +82,7 @@ class Agent:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        _wait(f"{self.name} to be healthy", self._healthy, _START_SECONDS)
+        wait(f"{self.name} to be healthy", self._healthy, _START_SECONDS)
 
     def _make_cgroups(self) -> None:
         # The kubelet wants its cgroup root to be there; hack/bench removes them.
@@ -108,7 +110,7 @@ class Agent:
     def _healthy(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
             raise BenchError(f"{self.name} ended by itself; its log: {self._folder}/agent.log")
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        connection = http.client.HTTPConnection(self.host, self._port, timeout=5)
         try:
             connection.request("GET", "/healthz")
             return connection.getresponse().status == http.HTTPStatus.OK
@@ -263,7 +265,8 @@ def _kill(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _wait(text: str, reached: Any, seconds: float) -> None:
+def wait(text: str, reached: Callable[[], bool], seconds: float) -> None:
+    """Wait for something outside. Raises BenchError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > deadline:

@@ -11,7 +11,6 @@ from benchmark.cases import BARE_SHARE, Case
 from benchmark.room import BenchError
 
 BARE, KUBELET, MINIKUBELET = "bare", "kubelet", "minikubelet"
-BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 _HEAD = ("case", "CRI calls alone", "kubelet", "minikubelet", "ratio", "limit", "")
 
 
@@ -68,10 +67,11 @@ def circumstances(versions: str, rounds: str, restless: str) -> str:
     )
 
 
-def write(document: Path, text: str) -> None:
+def write(document: Path, text: str, mark: str = "bench") -> None:
     """Put a text between the two markers of a document. Raises BenchError when they are missing."""
-    before, begin, rest = document.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+    opening, closing = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    before, begin, rest = document.read_text().partition(opening)
+    _, end, after = rest.partition(closing)
     if not begin or not end:
-        raise BenchError(f"cannot write to {document}: it has no lines {BEGIN} and {END}")
+        raise BenchError(f"cannot write to {document}: it has no lines {opening} and {closing}")
     document.write_text(f"{before}{begin}\n{text}\n{end}{after}")

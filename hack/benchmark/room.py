@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +46,11 @@ def in_cgroup(procs: Path, argv: list[str]) -> list[str]:
     return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(procs), *argv]
 
 
-def start_containerd(room: Room, procs: Path) -> None:
-    """Start the private containerd inside a cgroup; its shims and their helpers stay there."""
-    argv = [str(room.hack / "containerd"), "start", "--version", "2"]
+def start_containerd(room: Room, procs: Path, inside: Sequence[str] = ()) -> None:
+    """Start the private containerd inside a cgroup; its shims and their helpers stay there.
+
+    `inside` is what it is called through, into a cluster's network.
+    """
+    argv = [*inside, str(room.hack / "containerd"), "start", "--version", "2"]
     argv += ["--dir", str(room.socket.parent)]
     subprocess.run(in_cgroup(procs, argv), check=True, stdout=subprocess.DEVNULL)

@@ -50,11 +50,11 @@ def test_case_that_was_not_measured_has_no_row() -> None:
 
 def test_text_replaces_what_stands_between_the_markers(tmp_path: Path) -> None:
     document = tmp_path / "README.md"
-    document.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    document.write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
 
     report.write(document, "new")
 
-    assert document.read_text() == f"before\n{report.BEGIN}\nnew\n{report.END}\nafter\n"
+    assert document.read_text() == "before\n<!-- bench -->\nnew\n<!-- /bench -->\nafter\n"
 
 
 def test_document_without_markers_is_left_alone(tmp_path: Path) -> None:
