@@ -3,12 +3,13 @@
 Secrets stay in memory: nothing here is ever written down.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from anyio.abc import TaskGroup
 
+from minikubelet.api.meta import CONFIG_SOURCE
 from minikubelet.api.pod import Container, Pod
 from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.criconfig.context import ConfigProblem
@@ -22,6 +23,7 @@ from minikubelet.objects.references import env_references, pull_secrets, referen
 from minikubelet.objects.services import Services
 from minikubelet.objects.tokens import Tokens
 from minikubelet.pods.kit import EnvObjects
+from minikubelet.sources.updates import API
 from minikubelet.volumes.errors import VolumeError
 from minikubelet.volumes.payload import secret_data
 
@@ -69,13 +71,19 @@ class ClusterObjects:
         for ref in sorted(env_references(pod, container)):
             known = config_maps if ref.kind == CONFIG_MAPS else secrets
             known[ref.name] = await self._data(ref)
-        try:
-            services = await self.services.all()
-        except APIError as error:
-            raise ConfigProblem(error.message) from error
+        services = await self._services_for(pod)
         links = pod.spec.enable_service_links is not False
         variables = service_env(services, pod.metadata.namespace, links=links)
         return EnvObjects(config_maps, secrets, variables)
+
+    async def _services_for(self, pod: Pod) -> Iterable[kube.Document]:
+        """Return the Services; a static pod waits for no apiserver (kubelet_pods.go)."""
+        if pod.metadata.annotations.get(CONFIG_SOURCE, API) != API:
+            return self.services.known
+        try:
+            return await self.services.all()
+        except APIError as error:
+            raise ConfigProblem(error.message) from error
 
     async def _data(self, ref: Ref) -> Mapping[str, str] | None:
         try:

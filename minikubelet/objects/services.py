@@ -28,6 +28,11 @@ class Services:
         """Watch until cancelled."""
         await list_watch(self._api, "/api/v1/services", QUERY, self._take)
 
+    @property
+    def known(self) -> Iterable[Document]:
+        """Those that have been heard of; none before the first list."""
+        return self._services.values()
+
     async def all(self) -> Iterable[Document]:
         """Return all of them; waits for the first list. Raises Unavailable."""
         with anyio.move_on_after(WAIT_SECONDS):

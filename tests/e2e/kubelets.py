@@ -1,15 +1,18 @@
-"""The real kubelet in a worker's place: same folders, flags and runtime."""
+"""Workers whose certificate comes by bootstrap, and the real kubelet in such a worker's place."""
 
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from minikubelet.cri.client import connect
 from minikubelet.host.cgroups import detect
-from tests.containerds import HACK
+from tests.clusters import Cluster
+from tests.containerds import HACK, Containerd
 from tests.e2e.workers import Worker
+from tests.leftovers import Mark
 
 _SETTINGS = (
     "vm/overcommit_memory",
@@ -20,6 +23,32 @@ _SETTINGS = (
     "kernel/keys/root_maxbytes",
 )
 """The kubelet sets these for itself and leaves them so."""
+
+
+@asynccontextmanager
+async def joining_worker(
+    node: str, containerd: Containerd, cluster: Cluster, mark: Mark
+) -> AsyncIterator[Worker]:
+    """A worker that isn't started yet and has no certificate, as kubeadm leaves it."""
+    client = connect(containerd.endpoint)
+    folder, cgroup = mark.folder / node, f"{mark.cgroup}/{node}"
+    worker = Worker(folder, cgroup, containerd, client, cluster, node)
+    worker.flags = [
+        f"--kubeconfig={folder}/kubelet.conf",
+        f"--bootstrap-kubeconfig={cluster.bootstrap_kubeconfig}",
+        f"--cert-dir={folder}/pki",
+        f"--node-ip={cluster.address}",
+        "--node-labels=",
+        "--rotate-certificates",
+    ]
+    try:
+        yield worker
+    finally:
+        forced = ("--grace-period=0", "--force", "--wait=false")
+        await worker.kubectl("delete", "pods", "--all", *forced)
+        await worker.clean()
+        await worker.kubectl("delete", "node", node, "--ignore-not-found")
+        await client.runtime.close()
 
 
 class Kubelet:

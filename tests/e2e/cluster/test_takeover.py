@@ -8,11 +8,10 @@ import anyio
 import pytest
 
 from minikubelet.cri import messages as m
-from minikubelet.cri.client import connect
 from tests.clusters import Cluster
 from tests.containerds import Containerd
 from tests.e2e.agent import FOREVER, a_manifest, a_shell
-from tests.e2e.kubelets import Kubelet, kernel_settings_kept
+from tests.e2e.kubelets import Kubelet, joining_worker, kernel_settings_kept
 from tests.e2e.workers import Worker
 from tests.leftovers import Mark
 
@@ -28,33 +27,8 @@ ONCE = "[ -e /data/been ] && exec sh -c '{}'; touch /data/been; sleep 1; exit 1"
 async def worker(
     cluster_containerd: Containerd, cluster: Cluster, session_mark: Mark, anyio_backend: str
 ) -> AsyncIterator[Worker]:
-    """A node that isn't started yet; its certificate comes by bootstrap, as with kubeadm."""
-    client = connect(cluster_containerd.endpoint)
-    worker = Worker(
-        session_mark.folder / NODE,
-        f"{session_mark.cgroup}/{NODE}",
-        cluster_containerd,
-        client,
-        cluster,
-        NODE,
-    )
-    worker.flags = [
-        f"--kubeconfig={worker.folder}/kubelet.conf",
-        f"--bootstrap-kubeconfig={cluster.bootstrap_kubeconfig}",
-        f"--cert-dir={worker.folder}/pki",
-        f"--node-ip={cluster.address}",
-        "--node-labels=",
-        "--rotate-certificates",
-    ]
-    try:
+    async with joining_worker(NODE, cluster_containerd, cluster, session_mark) as worker:
         yield worker
-    finally:
-        await worker.kubectl(
-            "delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false"
-        )
-        await worker.clean()
-        await worker.kubectl("delete", "node", NODE, "--ignore-not-found")
-        await client.runtime.close()
 
 
 @pytest.fixture
