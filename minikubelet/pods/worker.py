@@ -174,7 +174,10 @@ class Worker:
     def runtime_changed(self) -> None:
         """Take notice of a new view: tell the status at once, act on the next turn."""
         if self.stage in (Stage.SYNCING, Stage.TERMINATING):
-            self.state.update_status(self._kit)
+            try:
+                self.state.update_status(self._kit)
+            except Exception:  # noqa: BLE001  whoever brings the news has other pods, too
+                _log.exception("cannot tell a pod's status", uid=self.uid)
         self.changed.set()
         self.changed = anyio.Event()
         self.wake()

@@ -327,3 +327,20 @@ async def test_what_is_remembered_of_a_silent_apiserver_is_cared_for(tmp_path: P
         assert phase(cluster, pod) == "Running"
         assert cluster.status(pod).container_statuses[0].restart_count >= 1
         assert len(fake.running()) == 1
+
+
+async def test_a_status_that_can_not_be_told_is_one_pod_s_trouble(tmp_path: Path) -> None:
+    fake = a_fake(a=Program(runs_for=30))
+    pod, other = a_pod(a_container("a")), a_pod(a_container("b"), uid="uid-2", name="other")
+    async with a_cluster(tmp_path, fake) as cluster:
+        cluster.create(pod)
+        cluster.create(other)
+        await eventually(lambda: phase(cluster, pod) == phase(cluster, other) == "Running")
+        state = cluster.node.worker().state
+        state.progress = None  # type: ignore[assignment]  # as a bug would
+        fake.exit(fake.named("a")[0].id, 1)
+        await anyio.sleep(20)
+        assert cluster.node.worker().crashes > 0
+        assert phase(cluster, other) == "Running"
+        state.progress = {}
+        await eventually(lambda: cluster.status(pod).container_statuses[0].restart_count == 1)
