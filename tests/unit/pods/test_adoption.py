@@ -213,4 +213,7 @@ async def test_of_two_manifests_of_one_name_only_one_gets_the_pod(
         await source.says(MANIFEST, twin)
         await anyio.sleep(60)
         assert [worker.uid for worker in node.registry.workers] == ["k"]
-    assert changes(fake) == []
+        assert changes(fake) == []
+        await source.says(twin)
+        await eventually(lambda: node.registry.worker("k") is None)
+        await eventually(lambda: node.status("twin").phase == "Running")
