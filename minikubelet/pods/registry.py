@@ -24,6 +24,7 @@ from minikubelet.lifecycle.status import Verdict
 from minikubelet.observe.events import WARNING
 from minikubelet.pods.admission import NODE_PORTS, Rejection, admit
 from minikubelet.pods.adoption import Adoptions
+from minikubelet.pods.ending import Kill
 from minikubelet.pods.kill import MAX_GRACE
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.preemption import is_critical, victims
@@ -34,7 +35,7 @@ from minikubelet.pods.recovery import (
     take_status,
 )
 from minikubelet.pods.state import PodState
-from minikubelet.pods.worker import Kill, Stage, Worker
+from minikubelet.pods.worker import Stage, Worker
 from minikubelet.sources.updates import API
 from minikubelet.state.pods import PodMemory
 

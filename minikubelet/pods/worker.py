@@ -8,7 +8,6 @@ Source: kubelet pod_workers.go.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 import anyio
@@ -16,25 +15,23 @@ import structlog
 
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
-from minikubelet.api.timestamp import NANOSECONDS, rfc3339
+from minikubelet.api.timestamp import rfc3339
 from minikubelet.cri.errors import CRIError
 from minikubelet.lifecycle.final import final_status
-from minikubelet.lifecycle.status import Verdict
-from minikubelet.observe.events import NORMAL, WARNING
+from minikubelet.observe.events import WARNING
 from minikubelet.pods.admission import Rejection
+from minikubelet.pods.ending import Ending, Kill, merged
+from minikubelet.pods.gate import Gate
 from minikubelet.pods.kill import spec_grace
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.state import PodState
 from minikubelet.pods.sync import ERROR_DELAY, sync_pod
 from minikubelet.pods.terminate import clean_up, remove_pod, terminate_pod, trim_dead
-from minikubelet.state.pods import Termination
 from minikubelet.volumes.errors import VolumeError
 
 CRASH_DELAY = 5.0
 RUNTIME_DELAY = 2.0
 CLEAN_UP_DELAY = 2.0
-ADMISSION_DELAYS = (5.0, 10.0, 20.0, 40.0, 60.0)
-MIN_GRACE = 1.0
 
 _log = structlog.get_logger("pods")
 
@@ -47,20 +44,6 @@ class Stage(Enum):
     TERMINATING = "terminating"
     TERMINATED = "terminated"
     FINISHED = "finished"
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """A wish to end the pod.
-
-    `removed`: no source has it any more, every trace goes with it. `deleted`: its object in the
-    apiserver goes once it has ended; what is remembered of it stays until then.
-    """
-
-    removed: bool
-    deleted: bool = False
-    grace: float | None = None
-    verdict: Verdict | None = None
 
 
 class Worker:
@@ -79,17 +62,15 @@ class Worker:
         self.admitted = False
         self.crashes = 0
         self._admit = admit
-        self._refusals = 0
+        self._gate = Gate(kit, state)
         self._on_finished = on_finished
         self.changed = anyio.Event()
         """Set (and replaced) when the runtime's view of the pod changes."""
         self._wake = anyio.Event()
         self._step: anyio.CancelScope | None = None
         self._again_at = float("inf")
-        self._removed = False
-        self._deleted = False
-        self._deadline: float | None = None
-        self._grace = 0.0
+        self._ending: Ending | None = None
+        self._noted: Ending | None = None
         self._cleaned = False
         self._saved = None if state.termination is None else state.memory()
 
@@ -101,7 +82,7 @@ class Worker:
     @property
     def ending(self) -> bool:
         """True from the first wish to end the pod."""
-        return self._deadline is not None
+        return self._ending is not None
 
     @property
     def termination_text(self) -> str:
@@ -112,12 +93,12 @@ class Worker:
     @property
     def termination_grace(self) -> int:
         """The grace in seconds that the end began with."""
-        return round(self._grace)
+        return round(self._ending.grace) if self._ending is not None else 0
 
     @property
     def removed(self) -> bool:
         """True when nobody wants the pod any more."""
-        return self._removed
+        return self._ending is not None and self._ending.removed
 
     def begin(self) -> None:
         """Let a waiting pod start."""
@@ -151,19 +132,14 @@ class Worker:
             self.kill(Kill(removed=False, deleted=True, grace=grace))
 
     def kill(self, kill: Kill) -> None:
-        """End the pod; of several grace periods the shortest counts, removal sticks."""
-        now = self._kit.clock.monotonic()
-        grace = spec_grace(self.state.pod) if kill.grace is None else kill.grace
-        deadline = now + max(MIN_GRACE, grace)
-        self._removed = self._removed or kill.removed
-        self._deleted = self._deleted or kill.deleted
+        """End the pod; a shorter grace than the one so far interrupts the running step."""
         if kill.verdict is not None and self.state.verdict is None:
             self.state.verdict = kill.verdict
-        if self._deadline is None or deadline < self._deadline:
-            self._deadline = deadline
-            self._grace = max(MIN_GRACE, grace)
-            if self.stage in (Stage.SYNCING, Stage.TERMINATING) and self._step is not None:
-                self._step.cancel()
+        earlier, now = self._ending, self._kit.clock.monotonic()
+        self._ending = merged(earlier, kill, spec_grace(self.state.pod), now)
+        is_sooner = earlier is None or self._ending.deadline < earlier.deadline
+        if is_sooner and self.stage in (Stage.SYNCING, Stage.TERMINATING) and self._step:
+            self._step.cancel()
         self.wake()
 
     def refresh_volumes(self) -> None:
@@ -257,86 +233,56 @@ class Worker:
         if outcome.error:
             _log.info("pod isn't complete yet", error=outcome.error)
         if outcome.terminal:
-            self._deadline = kit.clock.monotonic() + max(MIN_GRACE, spec_grace(state.pod))
-            self.wake()
+            self._end_itself()
             return
         await trim_dead(kit, state, kit.cache.get(self.uid))
         self._again_in(outcome.again_in)
 
-    def _check_admission(self, *, is_running: bool) -> bool:
-        """Ask for admission; a pod that runs already has it.
+    def _end_itself(self) -> None:
+        """Begin the end of a pod that has run to its own end: nothing interrupts this step."""
+        now = self._kit.clock.monotonic()
+        kill = Kill(removed=False)
+        self._ending = merged(self._ending, kill, spec_grace(self.state.pod), now)
+        self.wake()
 
-        A static pod that is refused is tried again; nobody else would bring it. One of the
-        apiserver has failed for good: its owner makes another (kubelet.go rejectPod).
-        """
+    def _check_admission(self, *, is_running: bool) -> bool:
+        """Ask for admission; a pod that runs already has it."""
         rejection = None if is_running else self._admit(self)
         if rejection is None:
             self.admitted = True
-            self._refusals = 0
-            self.state.waits = ("", "")
-            self._kit.timeline.mark(self.uid, "admitted")
+            self._gate.admitted()
             return True
-        message = f"Pod was rejected: {rejection.message}"
-        if self.state.static or rejection.passing:
-            delay = ADMISSION_DELAYS[min(self._refusals, len(ADMISSION_DELAYS) - 1)]
-            message += f" (tried again when something ends, or in {delay:.0f}s)"
-            self.state.waits = (rejection.reason, message)
-            self._again_in(delay)
+        answer = self._gate.refused(rejection)
+        if isinstance(answer, Kill):
+            self.kill(answer)
         else:
-            self.state.rejected = True
-            verdict = Verdict("Failed", rejection.reason, message)
-            self.kill(Kill(removed=False, verdict=verdict))
-        if not self._refusals or not rejection.passing:
-            self._kit.events.emit(self.state.ref(), WARNING, rejection.reason, rejection.message)
-        self._refusals += 1
+            self._again_in(answer)
         self.state.update_status(self._kit)
         return False
 
     def _past_deadline(self) -> bool:
-        """End the pod when activeDeadlineSeconds is over (kubelet: active_deadline.go)."""
-        limit = self.state.pod.spec.active_deadline_seconds
-        if limit is None or self.state.started_mono is None:
-            return False
-        remaining = self.state.started_mono + limit - self._kit.clock.monotonic()
-        if remaining > 0:
-            self._again_in(remaining)
-            return False
-        message = "Pod was active on the node longer than the specified deadline"
-        self._kit.events.emit(self.state.ref(), NORMAL, "DeadlineExceeded", message)
-        self.kill(Kill(removed=False, verdict=Verdict("Failed", "DeadlineExceeded", message)))
-        return True
+        """End the pod when activeDeadlineSeconds is over."""
+        left = self._gate.time_left()
+        if left is not None and left <= 0:
+            self.kill(self._gate.overdue())
+            return True
+        if left is not None:
+            self._again_in(left)
+        return False
 
     async def _begin_termination(self) -> None:
-        kit, state = self._kit, self.state
         self.stage = Stage.TERMINATING
-        state.progress.clear()
-        await self._note_termination()
-        kit.timeline.mark(self.uid, "terminating")
+        self.state.progress.clear()
+        # Before anything is stopped: a restart must go on with this end.
+        await self._save()
+        self._kit.timeline.mark(self.uid, "terminating")
         self.wake()
 
-    async def _note_termination(self) -> None:
-        """Write down the end of the grace in wall time: it is one budget over restarts, too."""
-        assert self._deadline is not None  # noqa: S101  ending says so
-        kit, state = self._kit, self.state
-        remaining = self._deadline - kit.clock.monotonic()
-        verdict = state.verdict or Verdict("", "", "")
-        state.termination = Termination(
-            deadline_ns=kit.clock.wall_ns() + round(remaining * NANOSECONDS),
-            removed=self._removed,
-            deleted=self._deleted,
-            phase=verdict.phase,
-            reason=verdict.reason,
-            message=verdict.message,
-            disruption=verdict.disruption,
-        )
-        await self._save()
-
     async def _terminate(self) -> None:
-        assert self._deadline is not None  # noqa: S101  ending says so
-        kit, state = self._kit, self.state
+        assert self._ending is not None  # noqa: S101  the stage says so
+        kit, state, ending = self._kit, self.state, self._ending
         view = await kit.cache.newer_than(self.uid, state.last_action)
-        unwanted = self._removed or self._deleted
-        if await terminate_pod(kit, state, view, self._deadline, removed=unwanted):
+        if await terminate_pod(kit, state, view, ending.deadline, removed=ending.unwanted):
             self.stage = Stage.TERMINATED
             self.wake()
         else:
@@ -350,7 +296,7 @@ class Worker:
                 await clean_up(kit, state)
                 self._cleaned = True
                 self._conclude()
-            if self._removed:
+            if self.removed:
                 await remove_pod(kit, state)
                 self.stage = Stage.FINISHED
         except (VolumeError, OSError) as error:
@@ -367,6 +313,10 @@ class Worker:
 
     async def _save(self) -> None:
         """Write down what must outlive the agent; a full disk costs the memory, not the pod."""
+        if self._ending is not None and self._ending != self._noted:
+            now, wall_ns = self._kit.clock.monotonic(), self._kit.clock.wall_ns()
+            self.state.termination = self._ending.note(self.state.verdict, now, wall_ns)
+            self._noted = self._ending
         memory = self.state.memory()
         if memory == self._saved:
             return

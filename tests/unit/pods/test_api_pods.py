@@ -74,6 +74,22 @@ async def test_a_shorter_grace_counts_at_once(tmp_path: Path) -> None:
         assert anyio.current_time() - began < 6
 
 
+async def test_a_removal_during_another_end_is_remembered(tmp_path: Path) -> None:
+    fake, api = a_fake(a=STUBBORN), MemoryAPI()
+    pod = a_pod(a_container("a"), terminationGracePeriodSeconds=60, activeDeadlineSeconds=5)
+    async with a_cluster(tmp_path, fake, api) as cluster:
+        cluster.create(pod)
+        await eventually(lambda: cluster.node.worker().ending)
+        await anyio.sleep(1)
+        api.drop("/api/v1/namespaces/default/pods/pod")
+        await anyio.sleep(1)
+    offline = MemoryAPI(always=Unavailable("connection refused"))
+    async with a_cluster(tmp_path, fake, offline, sweep=False) as cluster:
+        # Without an apiserver nobody else would know that it isn't wanted any more.
+        await eventually(lambda: not cluster.node.registry.workers, 120)
+        assert fake.sandboxes == {}
+
+
 async def test_a_forced_deletion_ends_the_pod_without_an_object(tmp_path: Path) -> None:
     fake = a_fake()
     pod = a_pod(a_container("a"))

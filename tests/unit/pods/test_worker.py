@@ -10,8 +10,9 @@ from minikubelet.api.pod import Pod
 from minikubelet.cri import messages as m
 from minikubelet.cri.errors import CRIError
 from minikubelet.cri.fake import NEVER, Exec, FakeRuntime, Program
+from minikubelet.pods.ending import Kill
 from minikubelet.pods.kit import Limits
-from minikubelet.pods.worker import Kill, Stage
+from minikubelet.pods.worker import Stage
 from tests.builders import a_container, a_pod
 from tests.unit.pods.harness import a_node, eventually
 
