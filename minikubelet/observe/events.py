@@ -27,8 +27,11 @@ class PodRef:
 
 
 def node_ref(name: str) -> PodRef:
-    """Return what an event about the node is about; its uid stays empty, as the kubelet's."""
-    return PodRef("", name, "", kind="Node")
+    """Return what an event about the node is about.
+
+    The uid is the node's name: by that `kubectl describe node` finds what a kubelet says.
+    """
+    return PodRef("", name, name, kind="Node")
 
 
 @dataclass(frozen=True, slots=True)

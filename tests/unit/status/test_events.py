@@ -59,7 +59,9 @@ async def test_an_event_has_the_kubelet_s_shape() -> None:
     assert first["source"] == {"component": "kubelet", "host": "n1"}
     assert (first["type"], first["reason"], first["count"]) == ("Normal", "Started", 1)
     assert first["metadata"]["name"].startswith("web.")
-    assert second["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    # What `kubectl describe node` asks for: the name in place of a uid.
+    node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"}
+    assert second["involvedObject"] == node
     assert second["metadata"]["namespace"] == "default"
 
 
