@@ -67,6 +67,7 @@ class Worker:
         self.changed = anyio.Event()
         """Set (and replaced) when the runtime's view of the pod changes."""
         self._wake = anyio.Event()
+        self._wished = anyio.Event()
         self._step: anyio.CancelScope | None = None
         self._again_at = float("inf")
         self._ending: Ending | None = None
@@ -140,6 +141,7 @@ class Worker:
         is_sooner = earlier is None or self._ending.deadline < earlier.deadline
         if is_sooner and self.stage in (Stage.SYNCING, Stage.TERMINATING) and self._step:
             self._step.cancel()
+        self._wished.set()
         self.wake()
 
     def refresh_volumes(self) -> None:
@@ -167,12 +169,23 @@ class Worker:
         with structlog.contextvars.bound_contextvars(
             pod=f"{self.state.pod.metadata.namespace}/{self.state.pod.metadata.name}", uid=self.uid
         ):
-            while self.stage is not Stage.FINISHED:
-                await self._rest()
-                with anyio.CancelScope() as self._step:
-                    await self._guarded_turn()
-                self._step = None
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._note_at_once)
+                while self.stage is not Stage.FINISHED:
+                    await self._rest()
+                    with anyio.CancelScope() as self._step:
+                        await self._guarded_turn()
+                    self._step = None
+                group.cancel_scope.cancel()
             self._on_finished(self)
+
+    async def _note_at_once(self) -> None:
+        """Write down a wish that comes while the pod is being stopped: that may take minutes."""
+        while True:
+            await self._wished.wait()
+            self._wished = anyio.Event()
+            if self.stage is Stage.TERMINATING:
+                await self._save()
 
     async def _rest(self) -> None:
         """Wait for news or for the time of the next look."""
