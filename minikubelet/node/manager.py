@@ -53,6 +53,7 @@ class NodeManager:
         self._random = random
         self._events = events
         self._node: Document | None = None
+        self._unschedulable = False
         self._changed = anyio.Event()
         self._seen = anyio.Event()
         self._gone = anyio.Event()
@@ -107,9 +108,22 @@ class NodeManager:
         was = self.uid
         self._node = node
         self.on_node(node)
+        self._tell_schedulable()
         if self.uid and self.uid != was:
             self._lease.registered()
             self._changed.set()
+
+    def _tell_schedulable(self) -> None:
+        """Say that the node was cordoned, or isn't any more."""
+        if self._node is None:
+            return
+        is_cordoned = bool(self._node.get("spec", {}).get("unschedulable"))
+        if is_cordoned == self._unschedulable:
+            return
+        self._unschedulable, name = is_cordoned, self._settings.name
+        reason = "NodeNotSchedulable" if is_cordoned else "NodeSchedulable"
+        text = f"Node {name} status is now: {reason}"
+        self._events.emit(node_ref(name), NORMAL, reason, text)
 
     async def _stay_registered(self) -> None:
         """Register at start and each time the Node object has vanished."""

@@ -220,3 +220,14 @@ async def test_a_rebooted_machine_is_told_once() -> None:
     async with a_node(api) as node:
         await anyio.sleep(60)
         assert node.reasons().count("Rebooted") == 1
+
+
+async def test_a_cordon_is_an_event_and_so_is_its_end() -> None:
+    api = MemoryAPI()
+    async with a_node(api) as node:
+        await anyio.sleep(1)
+        for value in (True, True, False):
+            api.put(NODE, {**api.objects[NODE], "spec": {"unschedulable": value}})
+            await anyio.sleep(1)
+        reasons = [reason for reason in node.reasons() if reason.endswith("Schedulable")]
+        assert reasons == ["NodeNotSchedulable", "NodeSchedulable"]
