@@ -5,10 +5,9 @@ can ask why nothing runs yet), then the runtime's first answer, then recovery, t
 Stopping the agent stops no pod. Decides nothing about pods.
 """
 
-import os
 import random
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -20,49 +19,30 @@ import structlog
 from anyio.abc import TaskGroup
 
 from minikubelet.agent.health import HealthChecks
-from minikubelet.agent.logins import docker_configs, logins
+from minikubelet.agent.kit import Parts, build_kit
 from minikubelet.agent.logs import LogReader
-from minikubelet.agent.parts import (
-    configured,
-    default_view,
-    image_settings,
-    image_verification,
-    machine_facts,
-    network_problem,
-    node_addresses,
-    node_context,
-    node_prober,
-    node_settings,
-    pod_limits,
-    resolv_conf,
-    static_sources,
-)
+from minikubelet.agent.node import machine_facts, node_addresses, node_settings
+from minikubelet.agent.parts import configured, node_prober, static_sources
+from minikubelet.agent.runtime import first_answer, with_faults
 from minikubelet.agent.streams import StreamFinder
 from minikubelet.agent.views import find_pod, manifest_list, pod_list
 from minikubelet.api.pod import Pod
 from minikubelet.config.config import Config
 from minikubelet.config.effective import configz
-from minikubelet.cri import faults
-from minikubelet.cri.client import Client, Timeouts, connect
-from minikubelet.cri.errors import CRIError
+from minikubelet.cri.client import Timeouts, connect
 from minikubelet.cri.execs import Execs
 from minikubelet.criconfig.context import NodeContext
 from minikubelet.host import cgroups
 from minikubelet.host.clock import SystemClock
-from minikubelet.images.access import ImageAccess
-from minikubelet.images.manager import ImageManager
 from minikubelet.logs.termination import termination_message
 from minikubelet.node.facts import MachineFacts, NodeSettings
 from minikubelet.observe import log
 from minikubelet.observe.events import Journal
-from minikubelet.observe.timeline import Timeline
 from minikubelet.pleg.cache import PodCache
 from minikubelet.pleg.monitor import Monitor
 from minikubelet.pods import housekeeping
-from minikubelet.pods.kit import Kit, NobodyListens, NoObjects
-from minikubelet.pods.placement import NodeView
+from minikubelet.pods.kit import Kit
 from minikubelet.pods.registry import Registry
-from minikubelet.probes.hooks import HTTPHooks
 from minikubelet.probes.manager import ProbeManager
 from minikubelet.server.callables import Callables, LogRequest, NotReady
 from minikubelet.server.http import health_api, local_api, serve_port, serve_socket
@@ -71,8 +51,6 @@ from minikubelet.state.directory import StateDirectory
 from minikubelet.state.manifests import ManifestStore
 from minikubelet.state.pods import PodMemories
 from minikubelet.syncloop import SyncLoop
-from minikubelet.volumes.contents import Contents
-from minikubelet.volumes.manager import VolumeManager
 
 STATE_FOLDER = "minikubelet"
 SOCKET_NAME = "minikubelet.sock"
@@ -80,7 +58,6 @@ SWEEP_SECONDS = 300.0
 FIRST_SETS_SECONDS = 2.0
 SILENT_SECONDS = 5.0
 """A look at a pod takes milliseconds: after so long something is wrong."""
-FIRST_ANSWER_PAUSES = (0.1, 0.2, 0.5, 1.0)
 
 if TYPE_CHECKING:
     from minikubelet.agent.cluster import Cluster
@@ -119,7 +96,7 @@ class Agent:
         self._socket = root / SOCKET_NAME
         self._directory = StateDirectory(root / STATE_FOLDER)
         self._memories = PodMemories(self._directory)
-        self._client = _with_faults(
+        self._client = with_faults(
             connect(
                 config.container_runtime_endpoint,
                 config.image_service_endpoint,
@@ -167,8 +144,9 @@ class Agent:
             )
             await self._cluster.start(self._group, self._deliver)
         await self._start_port(settings.node_ips)
-        runtime_name = await self._first_answer()
-        kit = await self._kit(runtime_name, settings, machine)
+        endpoint = config.container_runtime_endpoint
+        runtime_name = await first_answer(self._client, endpoint, self._monitor)
+        kit = await self._kit(settings, machine, runtime_name)
         registry = Registry(kit, self._group, await self._memories.load())
         self._registry = registry
         self._syncloop = SyncLoop(registry, configured(self._config), self._clock.wall_ns)
@@ -225,54 +203,23 @@ class Agent:
                 )
             _log.warning("cgroup v1 is deprecated, newer kernels and runtimes drop it")
 
-    async def _first_answer(self) -> str:
-        """Wait until the runtime has said who it is."""
-        attempt = 0
-        while True:
-            try:
-                version = await self._client.runtime.version()
-            except CRIError as error:
-                self._monitor.problem = f"container runtime is down: {error}"
-                if attempt == 0:
-                    _log.warning(
-                        "the container runtime doesn't answer, waiting for it",
-                        endpoint=self._config.container_runtime_endpoint,
-                        error=str(error),
-                    )
-                await anyio.sleep(FIRST_ANSWER_PAUSES[min(attempt, len(FIRST_ANSWER_PAUSES) - 1)])
-                attempt += 1
-            else:
-                return version.runtime_name
-
-    async def _kit(self, runtime_name: str, settings: NodeSettings, machine: MachineFacts) -> Kit:
-        config, clock = self._config, self._clock
-        node = await node_context(
-            config, settings, machine, self._hierarchies, self._client.runtime
-        )
-        return Kit(
-            runtime=self._client.runtime,
+    async def _kit(self, settings: NodeSettings, machine: MachineFacts, runtime_name: str) -> Kit:
+        parts = Parts(
+            config=self._config,
+            settings=settings,
+            machine=machine,
+            hierarchies=self._hierarchies,
+            client=self._client,
             execs=self._execs,
             cache=self._cache,
-            images=await self._images(),
-            volumes=VolumeManager(config.root_dir, node, contents=self._contents(node)),
-            objects=self._cluster.objects if self._cluster is not None else NoObjects(),
-            cgroups=cgroups.Cgroups(self._hierarchies),
-            hooks=HTTPHooks(self._journal),
-            events=self._journal,
-            timeline=Timeline(clock.wall_ns),
-            clock=clock,
+            journal=self._journal,
+            clock=self._clock,
+            directory=self._directory,
             memories=self._memories,
-            node=node,
-            limits=pod_limits(config),
-            runtime_name=runtime_name,
-            resolv_conf=resolv_conf(config.resolv_conf),
-            host_ips=node.node_ips,
-            random=random.random,
-            network_problem=network_problem(self._client.runtime),
-            probes=await self._start_probes(node),
-            statuses=self._cluster or NobodyListens(),
-            node_view=self._node_view(default_view(settings, machine)),
+            cluster=self._cluster,
         )
+        node = await parts.node()
+        return await build_kit(parts, node, runtime_name, await self._start_probes(node))
 
     async def _start_probes(self, node: NodeContext) -> ProbeManager:
         prober = node_prober(self._execs, self._hierarchies, node)
@@ -281,24 +228,6 @@ class Agent:
         )
         await self._group.start(probes.run)
         return probes
-
-    async def _images(self) -> ImageManager:
-        config, cluster = self._config, self._cluster
-        of_secrets = cluster.objects.pull_credentials if cluster is not None else None
-        find = logins(docker_configs(config.root_dir), of_secrets)
-        access = ImageAccess(find, image_verification(config), self._directory)
-        await access.load()
-        settings = image_settings(config)
-        return ImageManager(self._client.images, self._journal, self._clock, settings, access)
-
-    def _contents(self, node: NodeContext) -> Contents:
-        if self._cluster is None:
-            return Contents(node)
-        return Contents(node, self._cluster.objects.cache, self._cluster.objects.tokens)
-
-    def _node_view(self, default: NodeView) -> Callable[[], NodeView]:
-        cluster = self._cluster
-        return lambda: default if cluster is None else cluster.view(default)
 
     async def _sweep(self, kit: Kit, registry: Registry, syncloop: SyncLoop) -> None:
         await syncloop.all_seen.wait()
@@ -357,16 +286,3 @@ class Agent:
         if self._registry is None:
             raise NotReady(f"cannot read logs yet: {'; '.join(self._problems())}")
         return self._logs.read(request, self._registry)
-
-
-def _with_faults(client: Client) -> Client:
-    """Put the fault points of MINIKUBELET_FAULTS between the agent and the runtime."""
-    text = os.environ.get("MINIKUBELET_FAULTS", "")
-    if not text:
-        return client
-    points, problems = faults.parse(text)
-    if problems:
-        raise SystemExit("cannot read MINIKUBELET_FAULTS: " + "; ".join(problems))
-    _log.warning("fault points are set", faults=text)
-    active = faults.Faults(points)
-    return Client(active.wrap(client.runtime), active.wrap(client.images), client.events)
