@@ -48,16 +48,28 @@ def cell(outcomes: Counter[str]) -> str:
 
 
 def table(results: Path) -> str:
-    """Return the Markdown table."""
-    lines = ["| tests | what | containerd 1.6 | containerd 2.x |", "|---|---|---|---|"]
+    """Return the Markdown tables: pods from manifests, and nodes of a cluster."""
     found = counts(results)
+    own = ["| tests | what | containerd 1.6 | containerd 2.x |", "|---|---|---|---|"]
     for path in sorted((REPO / "tests" / "e2e").glob("test_*.py")):
         by_runtime = found.get(path.stem)
         if by_runtime is None:
             continue
         cells = " | ".join(cell(by_runtime[runtime]) for runtime in RUNTIMES)
-        lines.append(f"| `{path.name}` | {theme(path)} | {cells} |")
-    return "\n".join(lines)
+        own.append(f"| `{path.name}` | {theme(path)} | {cells} |")
+    joined = [
+        "As a node of a real control plane (etcd, kube-apiserver, scheduler, controller-manager),",
+        "on containerd 2.x:",
+        "",
+        "| tests | what | passed |",
+        "|---|---|---|",
+    ]
+    for folder in ("cluster", "kindlike"):
+        for path in sorted((REPO / "tests" / "e2e" / folder).glob("test_*.py")):
+            if (outcomes := found.get(path.stem)) is not None:
+                name = f"{folder}/{path.name}"
+                joined.append(f"| `{name}` | {theme(path)} | {cell(outcomes['2'])} |")
+    return "\n".join([*own, "", *joined])
 
 
 def main() -> None:
