@@ -60,7 +60,9 @@ class SyncLoop:
 
     def _apply(self, update: PodUpdate) -> None:
         for record in update.pods:
-            _log.info(
+            # RECONCILE mostly brings back what the node itself has told.
+            tell = _log.debug if update.op is Op.RECONCILE else _log.info
+            tell(
                 "pod update",
                 op=update.op.value,
                 source=update.source,
