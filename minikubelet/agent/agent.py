@@ -273,6 +273,7 @@ class Agent:
                 self._sources,
                 self._syncloop.conflicts if self._syncloop is not None else (),
                 self._runtime_problem(),
+                self._cluster.mirrors.problems if self._cluster is not None else {},
             ),
             container_logs=self._container_logs,
         )

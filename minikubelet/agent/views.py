@@ -1,6 +1,6 @@
 """What the local API shows: pods as an apiserver would, manifests with what is wrong with them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minikubelet.api.pod import Pod
@@ -46,15 +46,22 @@ def _pod(record: PodRecord, status: PodStatus, worker: Worker) -> dict[str, Any]
 
 
 def manifest_list(
-    sources: Iterable[Source], conflicts: Sequence[NameConflict], runtime_problem: str
+    sources: Iterable[Source],
+    conflicts: Sequence[NameConflict],
+    runtime_problem: str,
+    mirror_problems: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return what each file and URL holds, and what is wrong with it or with the runtime."""
+    """Return what each file and URL holds, and what is wrong with it or with the runtime.
+
+    `mirror_problems` say by full name why a static pod can't be seen in the apiserver.
+    """
     return {
         "manifests": [
             manifest_document(report) for source in sources for report in source.reports()
         ],
         "conflicts": [str(conflict) for conflict in conflicts],
         "runtime": runtime_problem,
+        "mirrors": dict(mirror_problems),
     }
 
 

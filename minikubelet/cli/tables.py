@@ -28,8 +28,12 @@ def pods_table(
 ) -> Table:
     """Return the rows of pods, and of invalid manifests unless the pods were narrowed down."""
     reports = manifests.get("manifests", ())
-    by_pod = _reports_by_pod(reports)
-    rows = [_pod_row(pod, by_pod.get(_full_name(pod), ()), now, wide=wide) for pod in pods]
+    by_pod, unseen = _reports_by_pod(reports), manifests.get("mirrors", {})
+    rows = [
+        _pod_row(pod, by_pod.get(name, ()), unseen.get(name, ""), now, wide=wide)
+        for pod in pods
+        for name in [_full_name(pod)]
+    ]
     if not narrowed:
         shown = {_full_name(pod) for pod in pods}
         rows += [row for report in reports for row in _invalid_rows(report, shown, wide=wide)]
@@ -40,7 +44,10 @@ def manifests_table(manifests: Document) -> Table:
     """Return a row for each document of each file and URL."""
     return Table(
         ("SOURCE", "LOCATION", "DOCUMENT", "STATE", "PODS", "MESSAGE"),
-        tuple(_manifest_row(report) for report in manifests.get("manifests", ())),
+        tuple(
+            _manifest_row(report, manifests.get("mirrors", {}))
+            for report in manifests.get("manifests", ())
+        ),
     )
 
 
@@ -74,7 +81,7 @@ def _on_node(pod: Document, name: str) -> str:
 
 
 def _pod_row(
-    pod: Document, reports: Sequence[Document], now: float, *, wide: bool
+    pod: Document, reports: Sequence[Document], unseen: str, now: float, *, wide: bool
 ) -> tuple[str, ...]:
     metadata, status = pod["metadata"], pod.get("status", {})
     summary = summarize(pod)
@@ -89,7 +96,7 @@ def _pod_row(
         status.get("podIP") or NONE,
         metadata.get("annotations", {}).get(_SOURCE, NONE),
         *(_wide_cells(pod, reports) if wide else ()),
-        pod_message(pod, errors, now),
+        pod_message(pod, errors, now) or unseen,
     )
 
 
@@ -126,8 +133,9 @@ def _invalid_rows(report: Document, shown: set[str], *, wide: bool) -> Iterator[
     yield (*cells, *filler, *origin, "\n".join(errors))
 
 
-def _manifest_row(report: Document) -> tuple[str, ...]:
-    errors, warnings = report.get("errors", ()), report.get("warnings", ())
+def _manifest_row(report: Document, unseen: Mapping[str, str]) -> tuple[str, ...]:
+    errors, warnings = report.get("errors", ()), list(report.get("warnings", ()))
+    warnings += [unseen[name] for name in report.get("pods", ()) if name in unseen]
     state = "Valid"
     if errors:
         state = "LastGoodRuns" if report.get("lastGoodRuns") else INVALID

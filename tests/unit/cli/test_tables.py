@@ -56,6 +56,15 @@ class TestPods:
     ) -> None:
         assert rows(a_pod(running(), metadata=metadata, startTime=start))[0]["AGE"] == age
 
+    def test_a_static_pod_that_the_apiserver_does_not_show(self) -> None:
+        document = manifests(a_report("web-node1_default"))
+        document["mirrors"] = {"web-node1_default": "cannot keep the mirror pod"}
+        assert rows(POD, of=document)[0]["MESSAGE"] == "cannot keep the mirror pod"
+        (row,) = manifests_table(document).rows
+        assert row[3:] == ("Warning", "default/web-node1", "cannot keep the mirror pod")
+        worse = a_pod(running(), phase="Running", message="it is out of order")
+        assert rows(worse, of=document)[0]["MESSAGE"] == "it is out of order"
+
     def test_wide(self) -> None:
         report = a_report("web-node1_default", document=2)
         pod = a_pod(running(), running("b"), init=(running("i"),))
