@@ -8,10 +8,10 @@ import pytest
 from minikubelet.cri.client import connect
 from tests.containerds import Containerd
 from tests.e2e.agent import Agent
+from tests.e2e.outcome import FAILED
 from tests.leftovers import Mark
 
 _NUMBERS = itertools.count(1)
-_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -21,7 +21,7 @@ def pytest_runtest_makereport(
     """Remember a failure, so that the agent's fixture shows what it saw."""
     report = yield
     if report.when == "call":
-        item.stash[_FAILED] = report.failed
+        item.stash[FAILED] = report.failed
     return report
 
 
@@ -60,7 +60,7 @@ async def node(request: pytest.FixtureRequest, shared: Agent) -> AsyncIterator[A
     Pod names are used once in a module: the end of one test's pods isn't waited for.
     """
     yield shared
-    if request.node.stash.get(_FAILED, False):
+    if request.node.stash.get(FAILED, False):
         print(await shared.dump())  # noqa: T201  pytest shows it with the failure
     for manifest in shared.manifests.iterdir():
         manifest.unlink()
@@ -80,7 +80,7 @@ async def agent(
     agent = Agent(folder, f"{session_mark.cgroup}/agent-{number}", containerd, client)
     try:
         yield agent
-        if request.node.stash.get(_FAILED, False):
+        if request.node.stash.get(FAILED, False):
             print(await agent.dump())  # noqa: T201  pytest shows it with the failure
     finally:
         await agent.clean()

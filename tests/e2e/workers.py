@@ -3,6 +3,7 @@
 import http
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,6 +53,7 @@ class Worker(Agent):
 
         self.stack = ExitStack()
         """What ends with the worker: proxies that `prepare` put in front of the apiserver."""
+        self.stack.callback(self.admin.close)
 
     def goes_through(self, url: str, server_name: str = "") -> None:
         """Let the agent reach the apiserver at this URL from its next start on."""
@@ -140,6 +142,13 @@ class Worker(Agent):
                 argv, input=stdin, capture_output=True, check=False, timeout=seconds
             )
         )
+
+    async def minikubelet(self, *arguments: str) -> str:
+        """Run a command of minikubelet that asks the agent; return what it printed."""
+        argv = [sys.executable, "-m", "minikubelet", *arguments, f"--root-dir={self.root}"]
+        done = await anyio.run_process(argv, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
 
     async def apply(self, *documents: Mapping[str, Any]) -> None:
         """Apply objects."""

@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -270,9 +271,10 @@ class Front(_Threaded):
             allow_redirects=False,
         ) as answer:
             response = web.StreamResponse(status=answer.status, headers=_end_to_end(answer.headers))
-            await response.prepare(request)
-            async for data in answer.content.iter_any():
-                await response.write(data)
+            with suppress(ConnectionError):  # whoever asked has gone
+                await response.prepare(request)
+                async for data in answer.content.iter_any():
+                    await response.write(data)
             return response
 
 

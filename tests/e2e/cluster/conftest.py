@@ -9,6 +9,7 @@ import pytest
 from minikubelet.cri.client import connect
 from tests.clusters import Cluster
 from tests.containerds import HACK, Containerd
+from tests.e2e.outcome import FAILED
 from tests.e2e.workers import Worker
 from tests.leftovers import Mark
 
@@ -76,7 +77,7 @@ async def worker(request: pytest.FixtureRequest, shared_worker: Worker) -> Async
 
     await shared_worker.wait_until("the namespace has its service account", has_account)
     yield shared_worker
-    if request.node.rep_failed if hasattr(request.node, "rep_failed") else False:
+    if request.node.stash.get(FAILED, False):
         print(await shared_worker.dump())  # noqa: T201  pytest shows it with the failure
     await shared_worker.kubectl(
         "delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false"
