@@ -14,7 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from minikubelet.host.cgroups import detect
+import anyio
+
+from minikubelet.host.cgroups import Cgroups, detect
 from minikubelet.host.mounts import mounts_below
 
 SHARED = Path("/run/minikubelet-hack/instances")
@@ -66,6 +68,15 @@ def remove_cgroup_root(mark: Mark) -> None:
     for mount in detect().mounts:
         with suppress(OSError):
             (mount / mark.cgroup).rmdir()
+
+
+def end_cgroup(cgroup: str) -> None:
+    """Kill all that runs in a cgroup or below, and remove it.
+
+    A node with namespaces of its own (tests/e2e/kindlike) has all of them only by its processes,
+    and these are all in its cgroup.
+    """
+    anyio.run(Cgroups(detect()).remove, f"/{cgroup}")
 
 
 def _mounts(mark: Mark) -> list[str]:
