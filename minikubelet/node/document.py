@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minikubelet.kube.api import Document
+from minikubelet.kube.documents import meaning
 from minikubelet.node import capacity
 from minikubelet.node.conditions import node_conditions
 from minikubelet.node.facts import MachineFacts, NodeImage, NodeSettings, RuntimeFacts
@@ -194,7 +195,7 @@ def status_patch(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document
     patch = {
         name: value
         for name, value in wanted.items()
-        if name not in ("conditions", "addresses") and _meaning(live.get(name)) != _meaning(value)
+        if name not in ("conditions", "addresses") and meaning(live.get(name)) != meaning(value)
     }
     if live.get("addresses") != wanted["addresses"]:
         # Two addresses may have one type, which is the list's merge key: the whole is replaced.
@@ -220,13 +221,3 @@ def _without_heartbeats(
     chosen = [condition for condition in conditions if condition["type"] in types]
     chosen.sort(key=lambda condition: types.index(condition["type"]))
     return [{k: v for k, v in c.items() if k != "lastHeartbeatTime"} for c in chosen]
-
-
-def _meaning(value: Any) -> Any:
-    """Return a value without what an apiserver leaves out: empty and null members."""
-    if isinstance(value, Mapping):
-        pairs = ((key, _meaning(item)) for key, item in value.items())
-        return {key: item for key, item in pairs if item not in (None, "", False, {}, [])}
-    if isinstance(value, list | tuple):
-        return [_meaning(item) for item in value]
-    return value

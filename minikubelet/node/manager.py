@@ -17,6 +17,7 @@ from anyio.abc import TaskStatus
 from minikubelet.api.timestamp import rfc3339
 from minikubelet.host.clock import Clock
 from minikubelet.kube.api import API, STRATEGIC_MERGE_PATCH, Document, Pool, node_path
+from minikubelet.kube.documents import version_of
 from minikubelet.kube.errors import APIError, NotFound
 from minikubelet.kube.reflector import list_watch
 from minikubelet.node.conditions import condition_events
@@ -204,7 +205,7 @@ class NodeManager:
         answer = await self._ask("PATCH", f"{path}/status", patch)
         self._reported = now
         self._tell_events(live, wanted)
-        if self._node is not None and _version(answer) > _version(self._node):
+        if self._node is not None and version_of(answer) > version_of(self._node):
             self._set(answer)
 
     def _tell_events(self, live: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -224,8 +225,3 @@ class NodeManager:
         return await self._api.request(
             method, path, body=body, content_type=kind, pool=Pool.HEARTBEAT, timeout=timeout
         )
-
-
-def _version(document: Mapping[str, Any]) -> int:
-    text = document["metadata"].get("resourceVersion", "")
-    return int(text) if text.isdigit() else 0

@@ -25,6 +25,7 @@ from minikubelet.api.status import PodStatus
 from minikubelet.host.clock import Clock
 from minikubelet.kube import api as kube
 from minikubelet.kube.api import Document
+from minikubelet.kube.documents import version_of
 from minikubelet.kube.errors import (
     APIError,
     Conflict,
@@ -66,7 +67,7 @@ class _Entry:
     def take_live(self, document: Mapping[str, Any]) -> None:
         """Note the object as the apiserver holds it, unless a newer one is known."""
         metadata = document.get("metadata", {})
-        version = _version(metadata)
+        version = version_of(document)
         uid = metadata.get("uid", "")
         if uid != self.live_uid or version >= self.live_version:
             self.live = document.get("status") or {}
@@ -283,11 +284,6 @@ def _pictures(mirror: Document, record: PodRecord) -> bool:
     """Tell whether a mirror pod shows this version of a static pod and not an earlier one."""
     shown = mirror["metadata"].get("annotations", {}).get(CONFIG_MIRROR)
     return bool(shown == record.pod.metadata.annotations.get(CONFIG_HASH))
-
-
-def _version(metadata: Mapping[str, Any]) -> int:
-    text = metadata.get("resourceVersion", "")
-    return int(text) if text.isdigit() else 0
 
 
 def _name(entry: _Entry) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minikubelet.kube.api import Document
+from minikubelet.kube.documents import meaning
 
 _SCALARS = (
     "phase",
@@ -44,13 +45,13 @@ def status_patch(
     """
     patch: Document = {}
     for name in _SCALARS:
-        if _meaning(live.get(name)) != _meaning(wanted.get(name)):
+        if meaning(live.get(name)) != meaning(wanted.get(name)):
             patch[name] = wanted.get(name) or None
     for name in _WHOLE:
-        if _meaning(live.get(name)) != _meaning(wanted.get(name)):
+        if meaning(live.get(name)) != meaning(wanted.get(name)):
             patch[name] = wanted.get(name) or None
     for name in _BY_IP:
-        if _meaning(live.get(name)) != _meaning(wanted.get(name)):
+        if meaning(live.get(name)) != meaning(wanted.get(name)):
             patch[name] = _merge_list("ip", live.get(name) or (), wanted.get(name) or ())
     conditions = _conditions(live.get("conditions") or (), wanted.get("conditions") or (), owned)
     if conditions:
@@ -89,7 +90,7 @@ def _conditions(
         if entry["type"] not in mine | _OWNED_OUTSIDE:
             continue
         old = before.get(entry["type"], {})
-        if _meaning(old) != _meaning(entry):
+        if meaning(old) != meaning(entry):
             gone = {name: None for name in old if name not in entry}
             changes.append({**gone, **entry})
     kept = {entry["type"] for entry in wanted}
@@ -107,16 +108,3 @@ def _merge_list(
     kept = {entry[key] for entry in wanted}
     gone = [{"$patch": "delete", key: entry[key]} for entry in live if entry[key] not in kept]
     return [*(dict(entry) for entry in wanted), *gone]
-
-
-def _meaning(value: Any) -> Any:
-    """Return a value without what is absent to every reader: null, empty, zero, false."""
-    if isinstance(value, Mapping):
-        pairs = ((key, _meaning(item)) for key, item in value.items())
-        return {key: item for key, item in pairs if item not in _ABSENT}
-    if isinstance(value, list | tuple):
-        return [_meaning(item) for item in value]
-    return value
-
-
-_ABSENT: tuple[Any, ...] = (None, "", 0, False, {}, [])

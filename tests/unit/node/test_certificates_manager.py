@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 from anyio.abc import TaskGroup
 
 from minikubelet.kube.api import API, Document
@@ -23,11 +22,6 @@ from tests.unit.pods.harness import jump
 
 pytestmark = pytest.mark.anyio
 START = 1_700_000_000
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
 
 
 @pytest.fixture(scope="module")

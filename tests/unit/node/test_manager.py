@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 
 from minikubelet.kube.errors import Forbidden, Unavailable, of
 from minikubelet.node.facts import NodeImage, NodeSettings, RuntimeFacts
@@ -17,22 +16,10 @@ from minikubelet.observe.events import Journal
 from tests.apiserver import MemoryAPI
 from tests.unit.node.test_document import MACHINE, RUNTIME
 from tests.unit.pods.harness import jump
+from tests.unit.simulated import Clock
 
 pytestmark = pytest.mark.anyio
 NODE, LEASE = "/api/v1/nodes/n1", f"{LEASES}/n1"
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
-
-
-class Clock:
-    def monotonic(self) -> float:
-        return anyio.current_time()
-
-    def wall_ns(self) -> int:
-        return round((1_700_000_000 + anyio.current_time()) * 1e9)
 
 
 @dataclass

@@ -2,18 +2,12 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 
 from minikubelet.cri.errors import Unavailable
 from minikubelet.node.pod_cidr import PodCIDR
 from tests.unit.pods.harness import jump
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
 
 
 async def test_each_change_is_told_once_and_again_after_an_outage() -> None:

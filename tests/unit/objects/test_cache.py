@@ -4,7 +4,6 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 
 from minikubelet.kube.errors import Forbidden, NotFound, Unavailable
 from minikubelet.objects.cache import CONFIG_MAPS, ObjectCache, Ref
@@ -14,11 +13,6 @@ from tests.unit.pods.harness import jump
 pytestmark = pytest.mark.anyio
 REF = Ref(CONFIG_MAPS, "ns", "app")
 PATH = "/api/v1/namespaces/ns/configmaps/app"
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
 
 
 @asynccontextmanager

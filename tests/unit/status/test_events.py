@@ -4,7 +4,6 @@ from typing import Any
 
 import anyio
 import pytest
-import trio.testing
 
 from minikubelet.kube.errors import Forbidden, Unavailable
 from minikubelet.observe.events import NORMAL, WARNING, PodRef, node_ref
@@ -12,23 +11,11 @@ from minikubelet.status.correlate import Correlator, News
 from minikubelet.status.events import QUEUE, APIEvents
 from tests.apiserver import MemoryAPI
 from tests.unit.pods.harness import jump
+from tests.unit.simulated import Clock
 
 pytestmark = pytest.mark.anyio
 REF = PodRef("ns", "web", "uid-1", "spec.containers{c}")
 EVENTS = "/api/v1/namespaces/ns/events"
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
-
-
-class Clock:
-    def monotonic(self) -> float:
-        return anyio.current_time()
-
-    def wall_ns(self) -> int:
-        return round((1_700_000_000 + anyio.current_time()) * 1e9)
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-import trio.testing
 
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import (
@@ -23,25 +22,13 @@ from minikubelet.status.manager import StatusManager
 from tests.apiserver import MemoryAPI
 from tests.builders import a_pod
 from tests.unit.pods.harness import jump
+from tests.unit.simulated import Clock
 
 pytestmark = pytest.mark.anyio
 
 PATH = kube.pods_path("default", "pod")
 PENDING = PodStatus(phase="Pending", qos_class="BestEffort", start_time="2026-01-01T00:00:00Z")
 RUNNING = msgspec.structs.replace(PENDING, phase="Running")
-
-
-class Clock:
-    def monotonic(self) -> float:
-        return anyio.current_time()
-
-    def wall_ns(self) -> int:
-        return 0
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
 
 
 @pytest.fixture

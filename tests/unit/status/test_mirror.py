@@ -6,7 +6,6 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-import trio.testing
 
 from minikubelet.api.record import PodRecord
 from minikubelet.kube.api import Document
@@ -20,11 +19,6 @@ from tests.unit.pods.harness import jump
 pytestmark = pytest.mark.anyio
 PATH = "/api/v1/namespaces/default/pods/web-n1"
 NAME = "web-n1_default"
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": trio.testing.MockClock()})
 
 
 def static(digest: str = "hash-1") -> PodRecord:
