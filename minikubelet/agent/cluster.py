@@ -14,7 +14,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from minikubelet.agent.identity import Identity, node_identity
+from minikubelet.agent.identity import Identity
 from minikubelet.agent.objects import ClusterObjects
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
@@ -209,6 +209,18 @@ async def join_cluster(
 
         cluster.serving = ServingCertificate(config, identity.api, cluster.addresses, clock)
     return cluster
+
+
+async def node_identity(config: Config, clock: Clock) -> Identity:
+    """Return the node's identity, connected if that is possible. Raises KubeconfigError."""
+    identity = Identity(config, clock)
+    if config.bootstrap_kubeconfig or config.rotate_certificates:
+        # Reading and making certificates costs 9 MiB.
+        from minikubelet.agent.rotation import RotatingIdentity  # noqa: PLC0415
+
+        identity = RotatingIdentity(config, clock)
+    await identity.open()
+    return identity
 
 
 def _tell(report: ManifestReport) -> None:

@@ -45,15 +45,3 @@ class Identity:
                 clock=self._clock,
             )
         )
-
-
-async def node_identity(config: Config, clock: Clock) -> Identity:
-    """Return the node's identity, connected if that is possible. Raises KubeconfigError."""
-    identity = Identity(config, clock)
-    if config.bootstrap_kubeconfig or config.rotate_certificates:
-        # Reading and making certificates costs 9 MiB.
-        from minikubelet.agent.rotation import RotatingIdentity  # noqa: PLC0415
-
-        identity = RotatingIdentity(config, clock)
-    await identity.open()
-    return identity

@@ -13,7 +13,8 @@ import anyio
 import pytest
 import yaml
 
-from minikubelet.agent.identity import Identity, node_identity
+from minikubelet.agent.cluster import node_identity
+from minikubelet.agent.identity import Identity
 from minikubelet.agent.serving_certificate import ServingCertificate
 from minikubelet.config.load import load
 from minikubelet.host.clock import SystemClock
