@@ -11,6 +11,8 @@ from minikubelet.lifecycle.status import Verdict
 from minikubelet.state.pods import Termination
 
 MIN_GRACE = 1.0
+MAX_GRACE = 2**31 - 1
+"""Runtimes count a stop's time in nanoseconds of 64 bits: more seconds would end at once there."""
 NO_VERDICT = Verdict("", "", "")
 
 
@@ -59,7 +61,7 @@ class Ending:
 
 def merged(earlier: Ending | None, kill: Kill, own_grace: float, now: float) -> Ending:
     """Return what one more wish makes of the earlier ones; `own_grace` is the pod's, in seconds."""
-    grace = max(MIN_GRACE, own_grace if kill.grace is None else kill.grace)
+    grace = min(max(MIN_GRACE, own_grace if kill.grace is None else kill.grace), MAX_GRACE)
     if earlier is None:
         return Ending(now + grace, grace, kill.removed, kill.deleted)
     sooner = now + grace < earlier.deadline

@@ -19,13 +19,12 @@ from minikubelet.criconfig.labels import read_annotations
 from minikubelet.lifecycle.runtime import ContainerRecord, PodRuntimeStatus
 from minikubelet.lifecycle.steps import ContainerKill, KillCause
 from minikubelet.observe.events import NORMAL, WARNING
+from minikubelet.pods.ending import MAX_GRACE
 from minikubelet.pods.hooks import HookFailed, run_hook
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.state import PodState
 
 MIN_STOP_SECONDS = 2
-MAX_GRACE = 2**31 - 1
-"""Runtimes count a stop's time in nanoseconds of 64 bits: more seconds would end at once there."""
 
 _log = structlog.get_logger("pods")
 
@@ -52,7 +51,7 @@ def kill_grace(pod: Pod, kill: ContainerKill) -> int:
             case KillCause.STARTUP:
                 probe = container.startup_probe
     own = probe.termination_grace_period_seconds if probe is not None else None
-    return spec_grace(pod) if own is None else own
+    return spec_grace(pod) if own is None else min(own, MAX_GRACE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from minikubelet.lifecycle.status import Verdict
 from minikubelet.observe.events import WARNING
 from minikubelet.pods.admission import NODE_PORTS, Rejection, admit
 from minikubelet.pods.adoption import Adoptions
-from minikubelet.pods.ending import Kill
-from minikubelet.pods.kill import MAX_GRACE
+from minikubelet.pods.ending import MAX_GRACE, Kill
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.preemption import is_critical, victims
 from minikubelet.pods.recovery import (

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikubelet.lifecycle.status import Verdict
-from minikubelet.pods.ending import Ending, Kill, merged
+from minikubelet.pods.ending import MAX_GRACE, Ending, Kill, merged
 
 KILLS = st.builds(
     Kill,
@@ -19,6 +19,12 @@ KILLS = st.builds(
         pytest.param(None, Kill(removed=False), Ending(130.0, 30.0), id="the-pod-s-own-grace"),
         pytest.param(
             None, Kill(removed=True, grace=0), Ending(101.0, 1.0, removed=True), id="least"
+        ),
+        pytest.param(
+            None,
+            Kill(removed=False, deleted=True, grace=2**63 - 1),
+            Ending(100.0 + MAX_GRACE, MAX_GRACE, deleted=True),
+            id="as-much-as-a-runtime-can-count",
         ),
         pytest.param(
             Ending(110.0, 30.0),
