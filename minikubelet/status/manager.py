@@ -219,8 +219,10 @@ class StatusManager:
         entry.take_live(answer)
         entry.settled = None
         left = status_patch(entry.live, _wanted(entry), OWNED)
-        # Either a newer status came meanwhile, or this apiserver dropped what it doesn't know.
-        if left is not None and not _overlaps(left, patch):
+        is_answer = version_of(answer) == entry.live_version
+        # Either a newer status came meanwhile, or somebody else wrote after this patch, or this
+        # apiserver dropped what it doesn't know.
+        if left is not None and not (is_answer and _overlaps(left, patch)):
             self._due(entry, 0 if _is_urgent(entry) else HOLD_SECONDS)
         else:
             entry.settled = left

@@ -138,6 +138,25 @@ async def test_an_old_apiserver_that_drops_a_field_is_not_asked_again(api: Memor
     assert len(old.requests) == 1
 
 
+async def test_what_somebody_else_wrote_after_a_patch_is_put_right(api: MemoryAPI) -> None:
+    ready = PodCondition(type="Ready", status="True")
+    status = msgspec.structs.replace(RUNNING, conditions=(ready,))
+    async with running(api) as manager:
+
+        def take_it_back(path: str, document: Document | None) -> None:
+            api.on_change = lambda _path, _document: None
+            assert document is not None
+            document["status"]["conditions"] = []
+            # Told by the watch before the answer to the patch is there.
+            manager.tell(record_of(api.put(path, document)), status, static=False)
+
+        record = stored(api)
+        api.on_change = take_it_back
+        manager.tell(record, status, static=False)
+        await anyio.sleep(2)
+    assert [c["type"] for c in api.objects[PATH]["status"]["conditions"]] == ["Ready"]
+
+
 @pytest.mark.parametrize(
     "error",
     [
