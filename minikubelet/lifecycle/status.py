@@ -7,6 +7,7 @@ Source: kubelet kubelet_pods.go generateAPIPodStatus.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -104,9 +105,22 @@ def generate(
         init_container_statuses=_shortened(init, pod),
         container_statuses=tuple(sorted(_shortened(regular, pod), key=lambda s: s.name)),
         ephemeral_container_statuses=tuple(sorted(ephemeral, key=lambda s: s.name)),
+        **_pod_level_resources(pod),
     )
     status = _with_ips(status, pod, runtime, situation)
     return replace(status, conditions=_conditions(pod, runtime, earlier, status, situation, now))
+
+
+def _pod_level_resources(pod: Pod) -> dict[str, Any]:
+    """Return what a pod with resources of its own has of them (KEP-2837)."""
+    own = pod.spec.resources
+    if own is None:
+        return {}
+    parts = {"limits": dict(own.limits), "requests": dict(own.requests)}
+    return {
+        "resources": {name: amounts for name, amounts in parts.items() if amounts},
+        "allocated_resources": dict(own.requests) or None,
+    }
 
 
 def rejected_status(
