@@ -31,6 +31,8 @@ from minikubelet.state.pods import PodMemory, Termination
 
 MAX_PAUSE = 10.0
 """Seconds between tries of a start that fails, at most."""
+FIRST_VOLUME_PAUSE = 0.5
+"""Seconds after the first failure of a volume, doubled with each (kubelet exponentialbackoff)."""
 
 _log = structlog.get_logger("pods")
 
@@ -68,6 +70,9 @@ class PodState:
     volumes: dict[str, MountedVolume] = field(default_factory=dict)
     volumes_stale: bool = True
     """True when files in volumes may be older than what they show."""
+    volume_failures: int = 0
+    volumes_not_before: float = float("-inf")
+    """After a failure (monotonic seconds): only news of an object hastens the next try."""
     verdict: Verdict | None = None
     rejected: bool = False
     """True for a pod that was refused for good: it never had a container."""
@@ -228,6 +233,19 @@ class PodState:
     def fail(self, name: str, reason: str, message: str) -> None:
         """Note why a container isn't started."""
         self.reasons[name] = Reason(reason, message)
+
+    def refresh_volumes(self) -> None:
+        """Note that what volumes show has changed."""
+        self.volumes_stale = True
+        self.volumes_not_before = float("-inf")
+
+    def volumes_failed(self, now: float) -> None:
+        """Note that volumes can't be set up; what changed meanwhile is tried at once."""
+        delay = min(MAX_PAUSE, FIRST_VOLUME_PAUSE * 2.0 ** min(self.volume_failures, 10))
+        self.volume_failures += 1
+        if not self.volumes_stale:
+            self.volumes_not_before = now + delay
+        self.volumes_stale = True
 
     def start_failed(self, name: str, now: float) -> None:
         """Note a failed start: the runtime's own events about it must not hasten the next try."""

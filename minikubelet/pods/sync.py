@@ -89,15 +89,29 @@ async def _refresh_volumes(kit: Kit, state: PodState, view: PodRuntimeStatus) ->
     renewal = kit.objects.renewal_in(state.uid)
     if not any(kind_of(volume) for volume in state.pod.spec.volumes):
         return
-    if not view.running or not (state.volumes_stale or (renewal is not None and renewal <= 0)):
+    due = state.volumes_stale and kit.clock.monotonic() >= state.volumes_not_before
+    if not view.running or not (due or (renewal is not None and renewal <= 0)):
         return
-    state.volumes_stale = False
     kit.objects.use(state.pod)
     try:
-        state.volumes = dict(await kit.volumes.setup(state.pod))
+        await _set_up_volumes(kit, state)
     except VolumeError as error:
         # What runs keeps the files it has.
         kit.events.emit(state.ref(), WARNING, "FailedMount", str(error))
+
+
+async def _set_up_volumes(kit: Kit, state: PodState) -> None:
+    """Make all volumes complete. Raises VolumeError, then the state says when to try again."""
+    state.volumes_stale = False  # what changes from here on is seen by the next look
+    try:
+        state.volumes = dict(await kit.volumes.setup(state.pod))
+    except VolumeError:
+        state.volumes_failed(kit.clock.monotonic())
+        raise
+    except BaseException:
+        state.volumes_stale = True
+        raise
+    state.volume_failures = 0
 
 
 def _settled(kit: Kit, state: PodState) -> Outcome:
@@ -109,6 +123,8 @@ def _settled(kit: Kit, state: PodState) -> Outcome:
 def _until_next(kit: Kit, state: PodState) -> float:
     """Return the seconds until a settled pod is looked at again: a token may be due before."""
     pause = _jittered(kit, kit.limits.sync_frequency)
+    if (again := state.volumes_not_before - kit.clock.monotonic()) > 0:
+        pause = min(pause, again)
     renewal = kit.objects.renewal_in(state.uid)
     return pause if renewal is None else min(pause, max(MIN_RENEWAL, renewal))
 
@@ -229,12 +245,15 @@ async def _prepare(kit: Kit, state: PodState) -> Outcome | None:
             "FailedCreatePodContainer",
             f"unable to ensure pod container exists: {error}",
         )
+    pause = state.volumes_not_before - kit.clock.monotonic()
+    if pause > 0:
+        return Outcome(pause, error=state.waits[1])
     kit.objects.use(state.pod)
     try:
-        state.volumes = dict(await kit.volumes.setup(state.pod))
-        state.volumes_stale = False
+        await _set_up_volumes(kit, state)
     except VolumeError as error:
-        return _blocked(kit, state, "FailedMount", str(error))
+        pause = max(0.0, state.volumes_not_before - kit.clock.monotonic())
+        return replace(_blocked(kit, state, "FailedMount", str(error)), again_in=pause)
     state.waits = ("", "")
     kit.timeline.mark(state.uid, "volumes")
     return None

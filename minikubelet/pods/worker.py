@@ -72,6 +72,7 @@ class Worker:
         self._again_at = float("inf")
         self._ending: Ending | None = None
         self._noted: Ending | None = None
+        self._problem = ""
         self._cleaned = False
         self._saved = None if state.termination is None else state.memory()
 
@@ -118,7 +119,7 @@ class Worker:
         self.state.take(self._kit, record)
         after = self.state.pod.metadata
         if (before.labels, before.annotations) != (after.labels, after.annotations):
-            self.state.volumes_stale = True  # downwardAPI files show them
+            self.state.refresh_volumes()  # downwardAPI files show them
         if not self.state.static:
             self.take_deletion()
         if self.state.status.phase:
@@ -146,7 +147,7 @@ class Worker:
 
     def refresh_volumes(self) -> None:
         """Take notice that an object changed that the pod uses."""
-        self.state.volumes_stale = True
+        self.state.refresh_volumes()
         self.wake()
 
     def runtime_changed(self) -> None:
@@ -209,7 +210,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001  one pod's crash is not the agent's
             self.crashes += 1
             _log.exception("worker crashed", stage=self.stage.value, crashes=self.crashes)
-            text = f"error syncing pod: {error}"
+            text = f"error syncing pod: {_innermost(error)}"
             self.state.waits = ("", text)
             self._kit.events.emit(self.state.ref(), WARNING, "FailedSync", text)
             self._again_in(CRASH_DELAY)
@@ -243,13 +244,18 @@ class Worker:
         if self._past_deadline():
             return
         outcome = await sync_pod(kit, state, view)
-        if outcome.error:
-            _log.info("pod isn't complete yet", error=outcome.error)
+        self._tell_problem(outcome.error)
         if outcome.terminal:
             self._end_itself()
             return
         await trim_dead(kit, state, kit.cache.get(self.uid))
         self._again_in(outcome.again_in)
+
+    def _tell_problem(self, text: str) -> None:
+        """Say once what keeps the pod from being complete, however often it is tried."""
+        if text and text != self._problem:
+            _log.info("pod isn't complete yet", error=text)
+        self._problem = text
 
     def _end_itself(self) -> None:
         """Begin the end of a pod that has run to its own end: nothing interrupts this step."""
@@ -340,3 +346,10 @@ class Worker:
             self._again_in(ERROR_DELAY)
         else:
             self._saved = memory
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return what went wrong in a group of tasks: the group's own text says nothing."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -46,13 +46,19 @@ from minikubelet.volumes.manager import VolumeManager
 
 @dataclass
 class PlainVolumes:
-    """Volumes that are only names; `problem` makes them fail."""
+    """Volumes that are only names; `problem` makes them fail, `gate` holds them up."""
 
     pods: Path
     problem: str = ""
+    gate: anyio.Event | None = None
+    setups: list[float] = field(default_factory=list)
+    """When a setup was asked for."""
     torn_down: list[str] = field(default_factory=list)
 
     async def setup(self, pod: Pod) -> Mapping[str, MountedVolume]:
+        self.setups.append(anyio.current_time())
+        if self.gate is not None:
+            await self.gate.wait()
         if self.problem:
             raise VolumeError(self.problem)
         return {v.name: MountedVolume(v.name, f"/volumes/{v.name}") for v in pod.spec.volumes}
