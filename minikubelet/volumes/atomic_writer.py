@@ -64,6 +64,17 @@ def _shows(current: Path, payload: Payload) -> bool:
 def _make(folder: Path, payload: Payload) -> Path:
     stamp = time.strftime("..%Y_%m_%d_%H_%M_%S.", time.gmtime())
     fresh = Path(tempfile.mkdtemp(prefix=stamp, dir=folder))
+    try:
+        _fill(fresh, payload)
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        # Without the name of the time, which would make each failure look like a new one.
+        named = str(error.filename or folder).replace(f"{fresh.name}/", "")
+        raise OSError(error.errno, error.strerror, named) from error
+    return fresh
+
+
+def _fill(fresh: Path, payload: Payload) -> None:
     fresh.chmod(_FOLDER_MODE)
     for name, file in payload.items():
         path = fresh / name
@@ -76,7 +87,6 @@ def _make(folder: Path, payload: Payload) -> Path:
         path.chmod(stat.S_IMODE(file.mode))
         if file.uid is not None:
             os.chown(path, file.uid, -1)
-    return fresh
 
 
 def _top_names(payload: Payload) -> set[str]:

@@ -11,7 +11,7 @@ from minikubelet.api.pod import Pod, Volume
 from minikubelet.criconfig.context import MountedVolume
 from minikubelet.host import mounts
 from minikubelet.volumes import ownership
-from minikubelet.volumes.atomic_writer import write
+from minikubelet.volumes.atomic_writer import DATA, write
 from minikubelet.volumes.payload import Payload
 from minikubelet.volumes.plugin import PodFolders
 
@@ -52,4 +52,14 @@ def write_volume(pod: Pod, volume: Volume, payload: Payload, folders: PodFolders
     write(path, payload, own)
     if group is not None:
         ownership.give_root(path, group)
+    return MountedVolume(volume.name, str(path), read_only=True, kind=kind)
+
+
+def kept_volume(volume: Volume, folders: PodFolders) -> MountedVolume | None:
+    """Return a volume as it was written earlier; None when it isn't complete."""
+    kind = kind_of(volume)
+    path = folders.volume(kind, volume.name)
+    is_there = kind == CONFIG_MAP or mounts.is_mount_point(str(path))
+    if not is_there or not (path / DATA).exists():
+        return None
     return MountedVolume(volume.name, str(path), read_only=True, kind=kind)

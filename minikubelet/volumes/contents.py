@@ -12,10 +12,16 @@ import msgspec
 from minikubelet.api.pod import DownwardAPIVolumeSource, Pod, Volume
 from minikubelet.criconfig.context import NodeContext
 from minikubelet.kube.api import Document
-from minikubelet.kube.errors import APIError, NotFound
+from minikubelet.kube.errors import (
+    APIError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unavailable,
+)
 from minikubelet.objects.cache import CONFIG_MAPS, SECRETS, Ref
 from minikubelet.objects.tokens import DEFAULT_EXPIRATION, Token, TokenKey
-from minikubelet.volumes.errors import VolumeError
+from minikubelet.volumes.errors import ContentUnknown, VolumeError
 from minikubelet.volumes.ownership import fs_group
 from minikubelet.volumes.payload import (
     DEFAULT_MODE,
@@ -63,24 +69,23 @@ class Contents:
 
     async def of(self, pod: Pod, volume: Volume) -> Payload:
         """Return a volume's files. Raises VolumeError."""
+        return merged(await self._parts(pod, volume))
+
+    async def _parts(self, pod: Pod, volume: Volume) -> list[Payload]:
         if volume.config_map is not None:
-            return await self._object(pod, CONFIG_MAPS, volume.config_map, _mode(volume.config_map))
+            source = volume.config_map
+            return [await self._object(pod, CONFIG_MAPS, source, _mode(source))]
         if volume.secret is not None:
             source = {**volume.secret, "name": volume.secret.get("secretName", "")}
-            return await self._object(pod, SECRETS, source, _mode(source))
+            return [await self._object(pod, SECRETS, source, _mode(source))]
         if volume.downward_api is not None:
             mode = volume.downward_api.default_mode
-            return downward_payload(
-                pod,
-                volume.downward_api.items,
-                DEFAULT_MODE if mode is None else mode,
-                self._node,
-            )
-        parts = [
+            mode = DEFAULT_MODE if mode is None else mode
+            return [downward_payload(pod, volume.downward_api.items, mode, self._node)]
+        return [
             await self._projection(pod, source, _mode(volume.projected))
             for source in volume.projected.get("sources") or ()
         ]
-        return merged(parts)
 
     async def _projection(self, pod: Pod, source: Mapping[str, Any], mode: int) -> Payload:
         for key, kind in (("configMap", CONFIG_MAPS), ("secret", SECRETS)):
@@ -106,7 +111,7 @@ class Contents:
                 return {}
             raise VolumeError(error.message) from error
         except APIError as error:
-            raise VolumeError(error.message) from error
+            raise _failure(error, error.message) from error
         data = config_map_data(document) if kind == CONFIG_MAPS else secret_data(document)
         return object_payload(word, data, source, mode)
 
@@ -125,12 +130,18 @@ class Contents:
         try:
             token = await self._tokens.get(key)
         except APIError as error:
-            raise VolumeError(f"failed to fetch token: {error.message}") from error
+            raise _failure(error, f"failed to fetch token: {error.message}") from error
         user = fs_user(pod)
         if user is not None or fs_group(pod) is not None:
             mode = _TOKEN_MODE
         path = checked_path(source.get("path", ""))
         return {path: FileData(token.token.encode(), mode, user)}
+
+
+def _failure(error: APIError, text: str) -> VolumeError:
+    """Tell an answer that is no from no answer: after that the files there are still right."""
+    is_silence = isinstance(error, Unavailable | ServerError | TooManyRequests)
+    return ContentUnknown(text) if is_silence else VolumeError(text)
 
 
 def _mode(source: Mapping[str, Any]) -> int:

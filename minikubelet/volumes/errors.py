@@ -6,3 +6,7 @@ class VolumeError(Exception):
 
     Trying again helps when the node changes (a folder appears, a process lets go of a file).
     """
+
+
+class ContentUnknown(VolumeError):
+    """Nobody can say now what a volume's files should be: those that are there stay."""

@@ -20,10 +20,10 @@ from minikubelet.api.base import json_name
 from minikubelet.api.pod import Container, Pod, Volume
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.host import mounts
-from minikubelet.volumes.content import kind_of, write_volume
+from minikubelet.volumes.content import kept_volume, kind_of, write_volume
 from minikubelet.volumes.contents import Contents
 from minikubelet.volumes.empty_dir import EmptyDir
-from minikubelet.volumes.errors import VolumeError
+from minikubelet.volumes.errors import ContentUnknown, VolumeError
 from minikubelet.volumes.host_path import HostPath
 from minikubelet.volumes.payload import Payload
 from minikubelet.volumes.plugin import PodFolders, VolumePlugin
@@ -180,6 +180,11 @@ class VolumeManager:
         payload = payloads.get(volume.name)
         if payload is None:
             return self._plugin(volume).setup(pod, volume, folders, self._node)
+        if isinstance(payload, ContentUnknown):
+            # Containers start again with what the pod has while the apiserver is away.
+            kept = kept_volume(volume, folders)
+            if kept is not None:
+                return kept
         if isinstance(payload, VolumeError):
             raise payload
         return write_volume(pod, volume, payload, folders)

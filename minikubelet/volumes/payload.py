@@ -108,11 +108,11 @@ def _downward_text(pod: Pod, item: DownwardAPIVolumeFile, node: NodeContext) -> 
 
 
 def checked_path(path: str) -> str:
-    """Return a path that stays in the volume. Raises VolumeError."""
-    parts = path.split("/")
-    if not path or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
+    """Return a path that stays in the volume, in its shortest form. Raises VolumeError."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
         raise VolumeError(f"invalid path {path!r}: must be relative, and no part may begin with ..")
-    return path
+    return "/".join(parts)
 
 
 def fs_user(pod: Pod) -> int | None:
@@ -127,8 +127,17 @@ def fs_user(pod: Pod) -> int | None:
 
 
 def merged(parts: Sequence[Payload]) -> Payload:
-    """Return all files of a projected volume; the later of two of one path wins."""
+    """Return all files of a volume; the later of two of one path wins.
+
+    Raises VolumeError where one path needs a folder and another one a file.
+    """
     payload: Payload = {}
     for part in parts:
         payload |= part
+    for path in payload:
+        above = path.rpartition("/")[0]
+        while above:
+            if above in payload:
+                raise VolumeError(f"cannot write {path}: {above} is a file of the same volume")
+            above = above.rpartition("/")[0]
     return payload

@@ -99,3 +99,14 @@ def test_the_owner_is_set_before_anybody_sees_the_files(tmp_path: Path) -> None:
     write(tmp_path, payload(a="1"), own)
     assert seen == [False]
     assert atomic_writer.DATA == "..data"
+
+
+def test_a_failure_says_the_same_each_time_and_leaves_nothing(tmp_path: Path) -> None:
+    payload = {"good": FileData(b"1", 0o644), "a" * 300: FileData(b"2", 0o644)}
+    texts = set()
+    for _ in range(3):
+        with pytest.raises(OSError, match="File name too long") as caught:
+            write(tmp_path, payload)
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -5,11 +5,18 @@ import pytest
 
 from minikubelet.criconfig.context import NodeContext
 from minikubelet.kube.api import Document
-from minikubelet.kube.errors import NotFound, Unavailable
+from minikubelet.kube.errors import (
+    APIError,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unavailable,
+)
 from minikubelet.objects.cache import CONFIG_MAPS, SECRETS, Ref
 from minikubelet.objects.tokens import Token, TokenKey
 from minikubelet.volumes.contents import Contents
-from minikubelet.volumes.errors import VolumeError
+from minikubelet.volumes.errors import ContentUnknown, VolumeError
 from tests.builders import a_pod
 
 pytestmark = pytest.mark.anyio
@@ -116,8 +123,25 @@ async def test_an_optional_object_may_be_missing_but_not_unknown() -> None:
     assert await files({"configMap": {"name": "gone", "optional": True}}) == {}
     pod = a_pod(volumes=[{"name": "v", "configMap": {"name": "cm", "optional": True}}])
     contents = Contents(NODE, Objects({}, Unavailable("connection refused")))
-    with pytest.raises(VolumeError, match="connection refused"):
+    with pytest.raises(ContentUnknown, match="connection refused"):
         await contents.of(pod, pod.spec.volumes[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "is_silence"),
+    [
+        (Unavailable("x"), True),
+        (ServerError("x", code=500), True),
+        (TooManyRequests("x", code=429), True),
+        (Forbidden("x", code=403), False),
+        (NotFound("x", code=404), False),
+    ],
+)
+async def test_no_answer_is_not_an_answer_of_no(error: APIError, is_silence: bool) -> None:
+    pod = a_pod(volumes=[{"name": "v", "secret": {"secretName": "sec"}}])
+    with pytest.raises(VolumeError) as raised:
+        await Contents(NODE, Objects({}, error)).of(pod, pod.spec.volumes[0])
+    assert isinstance(raised.value, ContentUnknown) is is_silence
 
 
 async def test_a_node_of_its_own_has_only_the_pod_s_fields() -> None:

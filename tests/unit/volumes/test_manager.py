@@ -9,6 +9,10 @@ import pytest
 from minikubelet.api.pod import Pod, Volume
 from minikubelet.criconfig.context import MountedVolume, NodeContext
 from minikubelet.host import mounts
+from minikubelet.kube.api import Document
+from minikubelet.kube.errors import NotFound, Unavailable
+from minikubelet.objects.cache import Ref
+from minikubelet.volumes.contents import Contents
 from minikubelet.volumes.errors import VolumeError
 from minikubelet.volumes.manager import VolumeManager
 from minikubelet.volumes.plugin import PodFolders
@@ -163,6 +167,34 @@ async def test_stale_pods_are_found_on_disk(root_dir: Path) -> None:
     for uid in ("b", "a"):
         await manager.setup(pod_with(empty_dir(), uid=uid))
     assert await manager.stale_pods() == ["a", "b"]
+
+
+class Away:
+    """ConfigMaps of an apiserver that may be away."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    async def get(self, ref: Ref) -> Document:
+        if self.error is not None:
+            raise self.error
+        return {"data": {"k": ref.name}}
+
+
+async def test_files_that_are_there_serve_while_the_apiserver_is_away(root_dir: Path) -> None:
+    """Not when it says no, and not for a pod that never had them."""
+    away = Away()
+    manager = VolumeManager(str(root_dir), contents=Contents(NodeContext("n1"), away))
+    pod = pod_with({"name": "v", "configMap": {"name": "cm"}})
+    first = await manager.setup(pod)
+    away.error = Unavailable("away")
+    assert await manager.setup(pod) == first
+    assert (Path(first["v"].host_path) / "k").read_text() == "cm"
+    with pytest.raises(VolumeError, match='failed for volume "v" : away'):
+        await manager.setup(pod_with({"name": "v", "configMap": {"name": "cm"}}, uid="other"))
+    away.error = NotFound('configmap "cm" not found', code=404)
+    with pytest.raises(VolumeError, match='configmap "cm" not found'):
+        await manager.setup(pod)
 
 
 @pytest.mark.parametrize("uid", ["", ".", "..", "a/b", "/etc"])

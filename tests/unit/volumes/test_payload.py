@@ -136,3 +136,21 @@ def test_the_user_of_all_containers(
 def test_the_later_of_two_projections_wins() -> None:
     first, second = FileData(b"1", 0o644), FileData(b"2", 0o600)
     assert merged([{"a": first, "b": first}, {"a": second}]) == {"a": second, "b": first}
+
+
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        pytest.param([["a", "a/b"]], "cannot write a/b: a is a file", id="one-source"),
+        pytest.param([["a/b/c"], ["a"]], "cannot write a/b/c: a is a file", id="two-sources"),
+    ],
+)
+def test_a_path_is_a_file_or_a_folder(paths: list[list[str]], text: str) -> None:
+    file = FileData(b"", 0o644)
+    with pytest.raises(VolumeError, match=f"^{text} of the same volume$"):
+        merged([dict.fromkeys(each, file) for each in paths])
+
+
+@pytest.mark.parametrize("path", ["a/b", "./a/b", "a//b", "a/./b", "a/b/"])
+def test_a_path_has_one_form(path: str) -> None:
+    assert checked_path(path) == "a/b"
