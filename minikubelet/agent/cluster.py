@@ -128,7 +128,7 @@ class Cluster:
         policy = self.runtime.facts.supplemental_groups_policy
         node = self.node.node
         if node is None:
-            return replace(default, supplemental_groups_policy=policy)
+            return replace(default, supplemental_groups_policy=policy, known=False)
         taints = tuple(
             NodeTaint(taint["key"], taint.get("value") or "", taint["effect"])
             for taint in node.get("spec", {}).get("taints") or ()

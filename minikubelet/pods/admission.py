@@ -59,7 +59,8 @@ def admit(
 ) -> Rejection | None:
     """Return the first refusal, or None. `others` are the pods that hold resources now."""
     predicates: tuple[Callable[[], Rejection | None], ...] = (
-        lambda: _node_affinity(pod, view),
+        # A pod of the apiserver was put here by someone who knew the node; a refusal is final.
+        lambda: _node_affinity(pod, view) if static or view.known else None,
         lambda: _host_ports(pod, others),
         lambda: None if static else _taints(pod, view),
     )
@@ -216,7 +217,8 @@ def _features(pod: Pod) -> Rejection | None:
 
 def _ports(pods: Iterable[Pod]) -> Iterable[tuple[str, str, int]]:
     for pod in pods:
-        for container in pod.spec.containers:
+        sidecars = (each for each in pod.spec.init_containers if each.is_sidecar)
+        for container in (*pod.spec.containers, *sidecars):
             for port in container.ports:
                 if port.host_port:
                     yield port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port

@@ -28,6 +28,8 @@ class NodeView:
     taints: tuple[NodeTaint, ...] = ()
     supplemental_groups_policy: bool | None = None
     """Whether the runtime honours `Strict`; None where nobody knows."""
+    known: bool = True
+    """False while the Node object of a cluster hasn't been seen: labels and taints are guesses."""
 
 
 def matches_node(pod: Pod, node: NodeView) -> bool:

@@ -236,9 +236,10 @@ class Worker:
 
     async def _sync(self) -> None:
         kit, state = self._kit, self.state
-        view = await kit.cache.newer_than(self.uid, state.last_action)
-        if not self.admitted and not self._check_admission(is_running=bool(view.running)):
+        # Before anything is waited for: pods are judged in the order in which they came.
+        if not self.admitted and not self._check_admission():
             return
+        view = await kit.cache.newer_than(self.uid, state.last_action)
         # Whatever the pod gets on the node from here on, a restart must find whose it is.
         await self._save()
         if self._past_deadline():
@@ -264,8 +265,9 @@ class Worker:
         self._ending = merged(self._ending, kill, spec_grace(self.state.pod), now)
         self.wake()
 
-    def _check_admission(self, *, is_running: bool) -> bool:
+    def _check_admission(self) -> bool:
         """Ask for admission; a pod that runs already has it."""
+        is_running = bool(self._kit.cache.get(self.uid).running)
         rejection = None if is_running else self._admit(self)
         if rejection is None:
             self.admitted = True

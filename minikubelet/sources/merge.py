@@ -155,7 +155,7 @@ def _difference(
 ) -> tuple[Pods, dict[Op, list[PodRecord]]]:
     pods: dict[str, PodRecord] = {}
     changes: dict[Op, list[PodRecord]] = {op: [] for op in Op}
-    for record in sorted(wanted, key=lambda r: (r.pod.full_name, r.uid)):
+    for record in sorted(wanted, key=_age):
         old = known.get(record.uid)
         if old is None:
             new = _annotated(record, {CONFIG_SOURCE: source, CONFIG_SEEN: now_seen})
@@ -167,6 +167,11 @@ def _difference(
         pods[record.uid] = new
     changes[Op.REMOVE] = [record for uid, record in known.items() if uid not in pods]
     return pods, changes
+
+
+def _age(record: PodRecord) -> tuple[str, str, str]:
+    """Order of admission: whoever was there first (kubelet HandlePodAdditions)."""
+    return record.pod.metadata.creation_timestamp or "", record.pod.full_name, record.uid
 
 
 def _change(old: Pod, new: Pod) -> Op | None:

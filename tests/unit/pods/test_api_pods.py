@@ -360,3 +360,17 @@ async def test_a_status_that_can_not_be_told_is_one_pod_s_trouble(tmp_path: Path
         assert phase(cluster, other) == "Running"
         state.progress = {}
         await eventually(lambda: cluster.status(pod).container_statuses[0].restart_count == 1)
+
+
+async def test_pods_are_admitted_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    fake = a_fake()
+    port = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+    first = a_pod(a_container("a", **port), name="first", uid="uid-1")
+    second = a_pod(a_container("b", **port), name="second", uid="uid-2")
+    async with a_cluster(tmp_path, fake) as cluster:
+        fake.script.inject("ListPodSandbox", 0.5)  # the first one's look takes long
+        cluster.create(first)
+        cluster.create(second)
+        await eventually(lambda: phase(cluster, first) == "Running")
+        await eventually(lambda: phase(cluster, second) == "Failed")
+        assert cluster.status(second).reason == "NodePorts"

@@ -49,6 +49,16 @@ def test_a_new_pod_is_added_with_its_annotations_in_both_forms() -> None:
     assert update.pods[0].raw["metadata"]["annotations"] == expected
 
 
+def test_pods_are_added_in_the_order_of_their_creation() -> None:
+    pods = (
+        record("a", "u1", creationTimestamp="2026-01-01T00:00:02Z"),
+        record("b", "u2", creationTimestamp="2026-01-01T00:00:01Z"),
+        record("c", "u3", creationTimestamp="2026-01-01T00:00:01Z"),
+    )
+    _, updates, _ = merge(MergeState(), SourceSet(API, pods), SEEN)
+    assert told(updates) == [("ADD", "api", ["u2", "u3", "u1"])]
+
+
 def test_nothing_new_gives_nothing() -> None:
     delivered = SourceSet(FILE, (record(),))
     state, updates, _ = merge(state_of(delivered), delivered, LATER)
