@@ -69,7 +69,13 @@ class Nodes:
         return next((c for c in conditions if c["type"] == "Ready"), {})
 
     def wait_ready(self, node: Node) -> None:
-        node.wait_until("the node is ready", lambda: self.ready(node).get("status") == "True")
+        """Wait until a node is ready and takes pods: its taints are the controller-manager's."""
+
+        def takes_pods() -> bool:
+            is_ready = self.ready(node).get("status") == "True"
+            return is_ready and "taints" not in self.get("node", node.name)["spec"]
+
+        node.wait_until("the node takes pods", takes_pods)
 
     def told(self) -> str:
         """Return what there is to see when something failed."""
@@ -96,9 +102,7 @@ def joined(session_mark: Mark, cluster: Cluster) -> Iterator[Nodes]:
             nodes.wait_ready(node)
         yield nodes
     finally:
-        forget(nodes)
-        for node in nodes:
-            node.clean()
+        end(nodes)
 
 
 def start(node: Node) -> None:
@@ -106,8 +110,10 @@ def start(node: Node) -> None:
     node.boot()
 
 
-def forget(nodes: Nodes) -> None:
-    """Take the nodes and all that would wait for them out of the cluster."""
+def end(nodes: Nodes) -> None:
+    """End the nodes and take all that would wait for them out of the cluster."""
+    for node in nodes:
+        node.clean()
     kubectl = nodes.cluster.kubectl
     kubectl("delete", "--ignore-not-found", "--wait=false", "-f", str(KINDNET))
     for node in nodes:

@@ -17,7 +17,7 @@ import yaml
 from tests import leftovers
 from tests.clusters import Cluster
 from tests.e2e.agent import FOREVER, a_manifest, a_shell
-from tests.e2e.kindlike.conftest import KINDNET, Nodes, forget
+from tests.e2e.kindlike.conftest import KINDNET, Nodes, end
 from tests.e2e.kindlike.node import REPO, Node
 from tests.leftovers import Mark
 
@@ -82,8 +82,7 @@ def machine(session_mark: Mark, cluster: Cluster) -> Iterator[Machine]:
         machine.boot()
         yield machine
     finally:
-        forget(Nodes(cluster, (machine,)))
-        machine.clean()
+        end(Nodes(cluster, (machine,)))
         cluster.kubectl("delete", "--ignore-not-found", "-f", str(DEPLOY / "cluster" / "rbac.yaml"))
         cluster.start(minimal=False)  # makes the bindings anew that a test took away
 
@@ -138,8 +137,11 @@ def test_kinds_files_agree() -> None:
     tag = re.search(r"-t (\S+)", (kind / "build").read_text())
     workers = yaml.safe_load((kind / "cluster.yaml").read_text())["nodes"]
     assert tag is not None
-    assert tag[1] in {worker.get("image") for worker in workers}
     dockerfile = (kind / "Dockerfile").read_text()
+    base = re.search(r"NODE_IMAGE=(\S+)", dockerfile)
+    assert base is not None
+    assert f"${{1:-{base[1]}}}" in (kind / "build").read_text()
+    assert [each["image"] for each in workers] == [base[1], base[1], tag[1]]
     sources = [line.split()[1:-1] for line in dockerfile.splitlines() if line.startswith("COPY ")]
     missing = [name for names in sources for name in names if not (REPO / name).exists()]
     assert (len(sources), missing) == (4, [])
@@ -161,6 +163,14 @@ def test_a_killed_sessions_node_is_found_and_ended(session_mark: Mark, cluster: 
         leftovers.end_cgroup(mark.cgroup)
         assert leftovers.find(mark) == []
         assert not [pid for pid in pids if Path(f"/proc/{pid}/ns/net").exists()]
+        # Its network has gone with them: nothing had kept it.
+        node.wait_until("its link is gone", lambda: node.name not in links(cluster))
     finally:
         node.clean()
     shutil.rmtree(mark.folder)
+
+
+def links(cluster: Cluster) -> str:
+    """Return the links in the cluster's network."""
+    argv = ["nsenter", f"--net={cluster.netns}", "ip", "-br", "link"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
