@@ -166,7 +166,9 @@ class Selection:
 
     def __init__(self, path: str, selector: str) -> None:
         self.path = path
-        self.fields = dict(part.split("=", 1) for part in selector.split(",") if part)
+        parts = [part for part in selector.split(",") if part]
+        self.fields = dict(part.split("=", 1) for part in parts if "!=" not in part)
+        self.others = dict(part.split("!=", 1) for part in parts if "!=" in part)
 
     def wants(self, path: str, document: Document) -> bool:
         """Tell whether an object is one of these."""
@@ -176,7 +178,9 @@ class Selection:
             or path.rpartition("/")[0].rpartition("/")[2] != plural
         ):
             return False
-        return all(_field(document, name) == value for name, value in self.fields.items())
+        return all(_field(document, name) == value for name, value in self.fields.items()) and all(
+            _field(document, name) != value for name, value in self.others.items()
+        )
 
 
 def _field(document: Any, name: str) -> Any:

@@ -50,6 +50,7 @@ from minikubelet.sources.updates import SourceSet
 from minikubelet.state.directory import StateDirectory
 from minikubelet.state.manifests import ManifestStore
 from minikubelet.state.pods import PodMemories
+from minikubelet.state.services import ServiceMemory
 from minikubelet.syncloop import SyncLoop
 
 STATE_FOLDER = "minikubelet"
@@ -142,6 +143,7 @@ class Agent:
             self._cluster = await join_cluster(
                 config, settings, machine, self._client, self._clock, self._journal
             )
+            self._cluster.objects.services.memory = ServiceMemory(self._directory)
             await self._cluster.start(self._group, self._deliver)
         await self._start_port(settings.node_ips)
         endpoint = config.container_runtime_endpoint
