@@ -29,6 +29,7 @@ from minikubelet.kube.documents import version_of
 from minikubelet.kube.errors import (
     APIError,
     Conflict,
+    Invalid,
     NotFound,
     ServerError,
     TooManyRequests,
@@ -192,19 +193,25 @@ class StatusManager:
                     await self._write(entry, patch)
                 if self._may_delete(entry) and entry.live.get("phase") in FINAL:
                     await self._delete(entry)
-        except (NotFound, Conflict) as error:
-            # The object is gone, or a namesake has taken its place: there is nobody to tell.
-            _log.info("pod has no object any more", pod=_name(entry), error=str(error))
-            entry.deleted = True
         except (Unavailable, ServerError, TooManyRequests) as error:
             self._away(entry, error)
         except APIError as error:
-            _log.warning("cannot write a pod's status", pod=_name(entry), error=str(error))
-            self._due(entry, REFUSED_PAUSE * (1 + self._random()))
+            self._refused(entry, error)
         finally:
             entry.sending = False
             if entry.due is not None:
                 self._wake.set()
+
+    def _refused(self, entry: _Entry, error: APIError) -> None:
+        if isinstance(error, NotFound) or _is_namesake(error):
+            # There is nobody to tell.
+            _log.info("pod has no object any more", pod=_name(entry), error=str(error))
+            entry.deleted = True
+        elif isinstance(error, Conflict):
+            self._due(entry, HOLD_SECONDS)  # many wrote at once
+        else:
+            _log.warning("cannot write a pod's status", pod=_name(entry), error=str(error))
+            self._due(entry, REFUSED_PAUSE * (1 + self._random()))
 
     async def _write(self, entry: _Entry, patch: Document) -> None:
         meta = entry.record.pod.metadata
@@ -256,6 +263,12 @@ class StatusManager:
         if self._away_pause:
             _log.info("the apiserver takes statuses again")
         self._away_pause = 0.0
+
+
+def _is_namesake(error: APIError) -> bool:
+    """Tell whether a request met another pod of the name: what it says depends on its timing."""
+    told = "UID in precondition", "UID in the precondition", "metadata.uid: "
+    return isinstance(error, Conflict | Invalid) and any(text in error.message for text in told)
 
 
 def _wanted(entry: _Entry) -> Document:

@@ -200,6 +200,26 @@ async def test_a_namesake_is_never_touched(api: MemoryAPI) -> None:
     assert len(api.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "requests"),
+    [
+        pytest.param(
+            422, 'Pod "pod" is invalid: metadata.uid: Invalid value: "uid-1"', 1, id="422"
+        ),
+        pytest.param(409, "Precondition failed: UID in precondition: uid-1, UID in", 1, id="409"),
+        pytest.param(409, "the object has been modified; please apply your changes", 2, id="race"),
+    ],
+)
+async def test_only_a_namesake_makes_a_status_pointless(
+    api: MemoryAPI, code: int, text: str, requests: int
+) -> None:
+    api.failures = [of(code, text)]
+    async with running(api) as manager:
+        manager.tell(stored(api), RUNNING, static=False)
+        await anyio.sleep(60)
+    assert len(api.requests) == requests
+
+
 async def test_the_object_of_a_deleted_pod_goes_after_its_last_status(api: MemoryAPI) -> None:
     failed = msgspec.structs.replace(RUNNING, phase="Failed")
     async with running(api) as manager:
