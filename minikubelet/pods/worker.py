@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 
 import anyio
+import anyio.lowlevel
 import structlog
 
 from minikubelet.api.record import PodRecord
@@ -194,6 +195,9 @@ class Worker:
         if not self._wake.is_set() and pause > 0:
             with anyio.move_on_after(pause):
                 await self._wake.wait()
+        else:
+            # A pod that has always something to do must not keep all others from it.
+            await anyio.lowlevel.checkpoint()
         self._wake = anyio.Event()
         self._again_at = float("inf")
 

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from minikubelet.cri.fake import NEVER, Program
 from minikubelet.kube.errors import Unavailable
+from minikubelet.pods.worker import Worker
 from tests.apiserver import MemoryAPI
 from tests.builders import a_container, a_pod
 from tests.unit.pods.cluster import Cluster, a_cluster
@@ -374,3 +376,23 @@ async def test_pods_are_admitted_in_the_order_in_which_they_came(tmp_path: Path)
         await eventually(lambda: phase(cluster, first) == "Running")
         await eventually(lambda: phase(cluster, second) == "Failed")
         assert cluster.status(second).reason == "NodePorts"
+
+
+async def test_a_pod_that_always_has_something_to_do_leaves_the_others_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+
+    async def turn(_worker: Worker) -> None:
+        nonlocal turns
+        turns += 1
+        _worker.wake()
+
+    fake = a_fake()
+    async with a_cluster(tmp_path, fake) as cluster:
+        monkeypatch.setattr(Worker, "_guarded_turn", turn)
+        cluster.create(a_pod())
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        assert turns > 1
+        monkeypatch.undo()
