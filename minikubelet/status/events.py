@@ -74,11 +74,19 @@ class APIEvents:
             await self._wake.wait()
             self._wake = anyio.Event()
             while self._queue:
-                news = self._queue.popleft()
-                sent = self._correlator.take(news, self._clock.monotonic())
-                if sent is not None:
+                for sent in self._take_all():
                     await self._rate()
                     await self._send(sent)
+
+    def _take_all(self) -> list[Sent]:
+        """Empty the queue; what was repeated meanwhile is one request with its count."""
+        now = self._clock.monotonic()
+        due: dict[int, Sent] = {}
+        while self._queue:
+            sent = self._correlator.take(self._queue.popleft(), now)
+            if sent is not None:
+                due[id(sent)] = sent
+        return list(due.values())
 
     async def _rate(self) -> None:
         if self._qps <= 0:

@@ -88,6 +88,21 @@ async def test_events_of_an_outage_come_later_and_nobody_waits() -> None:
     assert len(api.objects) == 5
 
 
+async def test_repeats_of_an_outage_are_one_request_with_their_count() -> None:
+    api = MemoryAPI(always=Unavailable("connection refused"))
+    async with sending(api) as sink:
+        for _ in range(7):
+            sink.emit(REF, WARNING, "BackOff", "Back-off")
+            sink.emit(REF, WARNING, "Unhealthy", "Readiness probe failed: ")
+            await anyio.sleep(2)
+        api.always = None
+        begin = len(api.requests)
+        await anyio.sleep(30)
+    assert sorted(document["count"] for document in api.objects.values()) == [7, 7]
+    # One that was on its way already, and one for all the others.
+    assert len(api.requests) - begin == 4
+
+
 async def test_a_full_queue_drops_and_counts() -> None:
     api = MemoryAPI(always=Unavailable("connection refused"))
     async with sending(api) as sink:
