@@ -30,6 +30,8 @@ from tests.containerds import BUSYBOX, Containerd
 NODE = "node1"
 FOREVER = "trap 'exit 0' TERM; sleep 1000 & wait"
 """A script that ends at once when it is asked to."""
+STUBBORN = "trap '' TERM; while :; do sleep 0.1; done"
+"""A script that only a KILL ends."""
 START_SECONDS = 20.0
 _POLL_SECONDS = 0.02  # seen from outside there is no event to wait for
 

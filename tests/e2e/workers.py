@@ -14,10 +14,11 @@ import anyio.to_thread
 
 from minikubelet.cri import messages as m
 from minikubelet.cri.client import Client
+from minikubelet.host.cgroups import detect
 from tests.clusters import Cluster
 from tests.containerds import Containerd
 from tests.e2e.administrator import Administrator, path_of
-from tests.e2e.agent import Agent
+from tests.e2e.agent import Agent, a_manifest
 from tests.integration.proxy import Front, Wire
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -55,11 +56,10 @@ class Worker(Agent):
         """What ends with the worker: proxies that `prepare` put in front of the apiserver."""
         self.stack.callback(self.admin.close)
 
-    def goes_through(self, url: str, server_name: str = "") -> None:
+    def goes_through(self, url: str) -> None:
         """Let the agent reach the apiserver at this URL from its next start on."""
         text = self.cluster.kubelet_kubeconfig(self.node).read_text()
-        named = f"\n    tls-server-name: {server_name}" if server_name else ""
-        text = text.replace(f"server: {self.cluster.server}", f"server: {url}{named}")
+        text = text.replace(f"server: {self.cluster.server}", f"server: {url}")
         path = self.folder / "kubeconfig"
         path.write_text(text)
         path.chmod(0o600)
@@ -75,11 +75,11 @@ class Worker(Agent):
         self.goes_through(front.url)
         return front
 
-    def behind_a_wire(self) -> Wire:
-        """Put a proxy in front of the apiserver that can refuse, cut and stall."""
-        wire = Wire((self.cluster.address, 6443), self.cluster.machine_address)
+    def behind_a_wire(self, front: Front) -> Wire:
+        """Put a proxy in front of another that can refuse, cut and stall."""
+        wire = Wire((front.host, front.port), front.host)
         self.stack.enter_context(wire)
-        self.goes_through(wire.url, "kubernetes")
+        self.goes_through(wire.url)
         return wire
 
     async def clean(self) -> None:
@@ -106,6 +106,13 @@ class Worker(Agent):
 
     def _labels(self, pod: str) -> dict[str, str]:
         return {"io.kubernetes.pod.name": pod, "io.kubernetes.pod.namespace": self.namespace}
+
+    def cgroups_of(self, uid: str) -> list[Path]:
+        """Return the cgroups of a pod: one a hierarchy, none when it is gone."""
+        found: list[Path] = []
+        for mount in detect().mounts:
+            found += (mount / self.cgroup).glob(f"**/pod{uid}")
+        return found
 
     async def pods(self) -> dict[str, dict[str, Any]]:
         """Return the namespace's pods of /pods by name."""
@@ -142,6 +149,10 @@ class Worker(Agent):
                 argv, input=stdin, capture_output=True, check=False, timeout=seconds
             )
         )
+
+    def bound(self, name: str, *containers: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+        """Return a pod that no scheduler chooses the node for; arguments as of `a_manifest`."""
+        return a_manifest(name, *containers, **{"nodeName": self.node} | spec)
 
     async def minikubelet(self, *arguments: str) -> str:
         """Run a command of minikubelet that asks the agent; return what it printed."""
@@ -184,6 +195,11 @@ class Worker(Agent):
         """Return a pod's status as the apiserver has it."""
         status: dict[str, Any] = (await self.pod(name)).get("status", {})
         return status
+
+    async def told_restarts(self, pod: str, name: str = "main") -> int:
+        """Return how often a container was restarted, as the apiserver has it."""
+        found = (await self.told(pod)).get("containerStatuses", [])
+        return next((int(each["restartCount"]) for each in found if each["name"] == name), 0)
 
     async def pod_is_ready(self, name: str) -> bool:
         """Tell whether the apiserver says that a pod is ready."""

@@ -1,8 +1,11 @@
 """Workers of the session's control plane, on a containerd in the cluster's network."""
 
 import itertools
+import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -16,19 +19,39 @@ from tests.leftovers import Mark
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
-def cluster_containerd(session_mark: Mark, cluster: Cluster) -> Iterator[Containerd]:
-    """A containerd whose pods live in the cluster's network."""
-    containerd = Containerd("2", session_mark.containerd_folder("cluster"))
+@dataclass(frozen=True)
+class ClusterContainerd(Containerd):
+    """A containerd in a network namespace."""
 
-    def hack(*arguments: str) -> None:
-        argv = ["nsenter", f"--net={cluster.netns}", str(HACK / "containerd"), *arguments]
+    netns: Path
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        self._hack("start", "--version", self.version)
+
+    def stop(self) -> None:
+        """Stop the daemon; its pods run on."""
+        self._hack("stop", "--keep-pods")
+
+    def clean(self) -> None:
+        """Remove its pods, everything it made on the machine, and its folder."""
+        self._hack("clean")
+
+    def _hack(self, action: str, *arguments: str) -> None:
+        argv = ["nsenter", f"--net={self.netns}", str(HACK / "containerd"), action]
+        argv += ["--dir", str(self.folder), *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{argv} failed:\n{done.stdout}{done.stderr}"
 
-    hack("start", "--version", "2", "--dir", str(containerd.folder))
+
+@pytest.fixture(scope="session")
+def cluster_containerd(session_mark: Mark, cluster: Cluster) -> Iterator[Containerd]:
+    """A containerd whose pods live in the cluster's network."""
+    folder = session_mark.containerd_folder("cluster")
+    containerd = ClusterContainerd("2", folder, cluster.netns)
+    containerd.start()
     yield containerd
-    hack("clean", "--dir", str(containerd.folder))
+    containerd.clean()
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +89,7 @@ async def shared_worker(
 @pytest.fixture
 async def worker(request: pytest.FixtureRequest, shared_worker: Worker) -> AsyncIterator[Worker]:
     """A worker that has joined, and a namespace of the test's own."""
-    name = request.node.name.lower().replace("_", "-").replace("[", "-").replace("]", "")
+    name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())
     name = f"{name[:50].strip('-')}-{next(_NUMBERS)}"
     shared_worker.namespace = "default"
     await shared_worker.kubectl("create", "namespace", name)
@@ -79,6 +102,8 @@ async def worker(request: pytest.FixtureRequest, shared_worker: Worker) -> Async
     yield shared_worker
     if request.node.stash.get(FAILED, False):
         print(await shared_worker.dump())  # noqa: T201  pytest shows it with the failure
+    for manifest in shared_worker.manifests.iterdir():
+        manifest.unlink()
     await shared_worker.kubectl(
         "delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false"
     )

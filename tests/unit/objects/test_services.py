@@ -12,7 +12,7 @@ from tests.unit.pods.harness import jump
 
 pytestmark = pytest.mark.anyio
 
-WEB = {
+WEB: dict[str, Any] = {
     "metadata": {"name": "web", "namespace": "ns", "labels": {"a": "b"}},
     "spec": {
         "clusterIP": "192.0.2.9",
