@@ -14,6 +14,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from minikubelet.api.codec import DecodeError, decode_pod, without_nulls
+from minikubelet.api.meta import CONFIG_SOURCE
 from minikubelet.api.pod import Pod
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
@@ -35,7 +36,7 @@ from minikubelet.pods.recovery import (
 )
 from minikubelet.pods.state import PodState
 from minikubelet.pods.worker import Stage, Worker
-from minikubelet.sources.updates import API
+from minikubelet.sources.updates import API, FILE
 from minikubelet.state.pods import PodMemory
 
 INITIAL_BACKOFF = 10.0
@@ -56,6 +57,8 @@ class Registry:
         self._started: dict[str, str] = {}
         self._respawn: dict[str, tuple[PodRecord, str]] = {}
         self._adoptions = Adoptions(memory.record for memory in memories.values())
+        self._all_spoke = False
+        """True once what no source has named is known to be unwanted."""
 
     @property
     def workers(self) -> tuple[Worker, ...]:
@@ -136,10 +139,15 @@ class Registry:
             worker.kill(Kill(removed=True))
 
     def runtime_changed(self, uid: str) -> None:
-        """Pass on that the runtime's view of a pod changed."""
+        """Pass on that the runtime's view of a pod changed.
+
+        A pod that nobody wants may still appear: a runtime that restarts finds what it had lost.
+        """
         worker = self._workers.get(uid)
         if worker is not None:
             worker.runtime_changed()
+        elif self._all_spoke:
+            self._end_leftover(uid)
 
     def objects_changed(self, uid: str) -> None:
         """Pass on that an object changed that a pod uses."""
@@ -163,6 +171,7 @@ class Registry:
 
         To be called once every configured source has spoken.
         """
+        self._all_spoke = True
         for uid in {*self._kit.cache.uids(), *self._memories}:
             if uid not in self._workers:
                 self._end_leftover(uid)
@@ -182,7 +191,8 @@ class Registry:
         record = memory.record if memory is not None else record_from_runtime(view)
         if record is None:
             return
-        worker = self._spawn(record, memory.source if memory is not None else "file")
+        told = record.pod.metadata.annotations.get(CONFIG_SOURCE, FILE)
+        worker = self._spawn(record, memory.source if memory is not None else told, wanted=False)
         worker.admitted = True
         self._started.setdefault(record.pod.full_name, uid)
         worker.begin()
@@ -196,7 +206,7 @@ class Registry:
         left = (memory.termination.deadline_ns - self._kit.clock.wall_ns()) / NANOSECONDS
         return min(max(0.0, left), MAX_GRACE)
 
-    def _spawn(self, record: PodRecord, source: str) -> Worker:
+    def _spawn(self, record: PodRecord, source: str, *, wanted: bool = True) -> Worker:
         state = PodState(
             record, source, Backoff(INITIAL_BACKOFF, self._kit.limits.max_restart_delay)
         )
@@ -211,7 +221,8 @@ class Registry:
         state.probes = self._kit.probes.add(record.pod, state.status)
         worker = Worker(self._kit, state, self._admission, self._finished)
         self._workers[record.uid] = worker
-        self._kit.statuses.known(record, static=state.static)
+        if wanted:
+            self._kit.statuses.known(record, static=state.static)
         self._resume_end(worker, memory)
         self._group.start_soon(worker.run, name=f"worker {record.pod.full_name}")
         self._kit.timeline.mark(record.uid, "seen")

@@ -8,11 +8,13 @@ Source: kubelet pod_workers.go.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from enum import Enum
 
 import anyio
 import anyio.lowlevel
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
@@ -104,11 +106,21 @@ class Worker:
         return self._ending is not None and self._ending.removed
 
     def begin(self) -> None:
-        """Let a waiting pod start."""
-        if self.stage is Stage.WAITING:
-            self.stage = Stage.SYNCING
-            self.state.waits = ("", "")
-            self.wake()
+        """Let a waiting pod start, if it is admitted.
+
+        It is asked here and now, so that pods are judged in the order in which they came.
+        """
+        if self.stage is not Stage.WAITING:
+            return
+        self.stage = Stage.SYNCING
+        self.state.waits = ("", "")
+        with self._bound():
+            try:
+                if self.ending or self._check_admission():
+                    self.wake()
+            except Exception:  # noqa: BLE001  whoever brings the pod has others, too
+                _log.exception("cannot judge a pod yet")
+                self.wake()
 
     def wake(self) -> None:
         """Say that something changed."""
@@ -168,9 +180,7 @@ class Worker:
 
     async def run(self) -> None:
         """Live the pod's life to the end."""
-        with structlog.contextvars.bound_contextvars(
-            pod=f"{self.state.pod.metadata.namespace}/{self.state.pod.metadata.name}", uid=self.uid
-        ):
+        with self._bound():
             async with anyio.create_task_group() as group:
                 group.start_soon(self._note_at_once)
                 while self.stage is not Stage.FINISHED:
@@ -180,6 +190,11 @@ class Worker:
                     self._step = None
                 group.cancel_scope.cancel()
             self._on_finished(self)
+
+    def _bound(self) -> AbstractContextManager[None]:
+        """Let each line of the log name the pod."""
+        meta = self.state.pod.metadata
+        return bound_contextvars(pod=f"{meta.namespace}/{meta.name}", uid=self.uid)
 
     async def _note_at_once(self) -> None:
         """Write down a wish that comes while the pod is being stopped: that may take minutes."""
@@ -240,8 +255,7 @@ class Worker:
 
     async def _sync(self) -> None:
         kit, state = self._kit, self.state
-        # Before anything is waited for: pods are judged in the order in which they came.
-        if not self.admitted and not self._check_admission():
+        if not self._check_admission():
             return
         view = await kit.cache.newer_than(self.uid, state.last_action)
         # Whatever the pod gets on the node from here on, a restart must find whose it is.
@@ -270,7 +284,9 @@ class Worker:
         self.wake()
 
     def _check_admission(self) -> bool:
-        """Ask for admission; a pod that runs already has it."""
+        """Ask for admission; a pod that is admitted or runs has it."""
+        if self.admitted:
+            return True
         is_running = bool(self._kit.cache.get(self.uid).running)
         rejection = None if is_running else self._admit(self)
         if rejection is None:

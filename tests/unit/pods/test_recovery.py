@@ -6,8 +6,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from minikubelet.api.meta import CONFIG_SOURCE
 from minikubelet.api.pod import Pod
+from minikubelet.api.record import PodRecord
+from minikubelet.cri import messages as m
 from minikubelet.cri.fake import Exec, FakeRuntime, Program
+from minikubelet.criconfig.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from minikubelet.pods.kit import NobodyListens
 from tests.builders import a_container, a_pod
 from tests.unit.pods.harness import Crash, a_node, eventually
 
@@ -165,3 +170,33 @@ async def test_a_restart_of_the_agent_calls_nothing_that_changes(tmp_path: Path)
         await anyio.sleep(200)
         assert [c.method for c in fake.script.calls if c.method.startswith(changing)] == []
         assert node.status() == before
+
+
+class Wanted(NobodyListens):
+    """Which pods were taken as somebody's wish."""
+
+    def __init__(self) -> None:
+        self.uids: list[str] = []
+
+    def known(self, record: PodRecord, *, static: bool) -> None:
+        self.uids.append(record.uid)
+
+
+@pytest.mark.parametrize("source", ["api", "file"])
+async def test_what_appears_in_the_runtime_and_nobody_wants_goes(
+    source: str, tmp_path: Path
+) -> None:
+    fake, wanted = a_fake(), Wanted()
+    async with a_node(tmp_path, fake, desired=(the_pod(),), statuses=wanted):
+        await eventually(lambda: is_complete(fake))
+        # Such as a sandbox that a runtime finds again when it is restarted.
+        await fake.run_pod_sandbox(
+            m.PodSandboxConfig(
+                metadata=m.PodSandboxMetadata(name="stray", namespace="default", uid="uid-9"),
+                labels={POD_UID: "uid-9", POD_NAME: "stray", POD_NAMESPACE: "default"},
+                annotations={CONFIG_SOURCE: source},
+            )
+        )
+        await eventually(lambda: len(fake.sandboxes) == 1)
+        assert is_complete(fake)
+    assert wanted.uids == ["uid-1"]
