@@ -80,7 +80,9 @@ async def test_the_agents_refusal_is_shown(tmp_path: Path) -> None:
 
 
 def a_process(path: Path) -> "subprocess.Popen[bytes]":
-    argv = [sys.executable, "-m", "minikubelet", "logs", "-f", "web/app", "--socket", str(path)]
+    # Whoever started the tests may have had Ctrl-C ignored, as a shell does for what it puts behind.
+    argv = ["env", "--default-signal=INT", sys.executable, "-m", "minikubelet"]
+    argv += ["logs", "-f", "web/app", "--socket", str(path)]
     env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
