@@ -80,7 +80,7 @@ async def test_the_agents_refusal_is_shown(tmp_path: Path) -> None:
 
 
 def a_process(path: Path) -> "subprocess.Popen[bytes]":
-    # Whoever started the tests may have had Ctrl-C ignored, as a shell does for what it puts behind.
+    # Whoever started the tests may ignore Ctrl-C, as a shell has it for what runs behind.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "minikubelet"]
     argv += ["logs", "-f", "web/app", "--socket", str(path)]
     env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
