@@ -8,6 +8,7 @@ for after a moment of silence.
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from minikubelet.agent.identity import Identity
 from minikubelet.agent.objects import ClusterObjects
+from minikubelet.agent.tended import tended
 from minikubelet.api.record import PodRecord
 from minikubelet.api.status import PodStatus
 from minikubelet.config.config import Config
@@ -101,14 +103,19 @@ class Cluster:
         await self._identity.start(group)
         if self.serving is not None:
             await self.serving.start(group)
-        await group.start(self.source.run, deliver)
-        await group.start(self.statuses.run)
-        await self.objects.start(group)
-        group.start_soon(self._events.run)
-        group.start_soon(self.mirrors.run)
-        group.start_soon(self.runtime.run)
-        group.start_soon(self._pod_cidr.run)
-        group.start_soon(self._join, group)
+        parts: dict[str, Callable[[], Awaitable[object]]] = {
+            "pod source": partial(self.source.run, deliver),
+            "statuses": self.statuses.run,
+            "objects": self.objects.cache.run,
+            "services": self.objects.services.run,
+            "events": self._events.run,
+            "mirror pods": self.mirrors.run,
+            "runtime": self.runtime.run,
+            "pod addresses": self._pod_cidr.run,
+            "node": self._join,
+        }
+        for name, run in parts.items():
+            group.start_soon(tended, name, run)
 
     async def adopt_when_silent(self, syncloop: SyncLoop) -> None:
         """Care for remembered pods when the apiserver hasn't spoken after a moment."""
@@ -118,10 +125,10 @@ class Cluster:
         await syncloop.all_seen.wait()
         self.mirrors.look(sources_ready=True)
 
-    async def _join(self, group: TaskGroup) -> None:
+    async def _join(self) -> None:
         with anyio.move_on_after(RUNTIME_WAIT):
             await self.runtime.answered.wait()
-        await group.start(self.node.run)
+        await self.node.run()
 
     def view(self, default: NodeView) -> NodeView:
         """Return the Node object as admission sees it; `default` while it hasn't been seen."""

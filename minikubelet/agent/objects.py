@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from anyio.abc import TaskGroup
 
 from minikubelet.api.meta import CONFIG_SOURCE
 from minikubelet.api.pod import Container, Pod
@@ -49,11 +48,6 @@ class ClusterObjects:
         self.cache = ObjectCache(api, on_change)
         self.services = Services(api)
         self.tokens = Tokens(api, clock, random)
-
-    async def start(self, group: TaskGroup) -> None:
-        """Begin to watch; returns at once."""
-        await group.start(self.cache.run)
-        group.start_soon(self.services.run)
 
     def use(self, pod: Pod) -> None:
         """Keep what a pod refers to at hand from now on."""

@@ -35,6 +35,8 @@ def decode(server: str, data: bytes) -> Document:
         raise errors.Unavailable(f"cannot read the answer of {server}: {problem}") from problem
     if not isinstance(value, dict):
         raise errors.Unavailable(f"cannot read the answer of {server}: it is not a JSON object")
+    if not isinstance(value.get("metadata", {}), dict):
+        raise errors.Unavailable(f"cannot read the answer of {server}: its metadata is no object")
     return value
 
 

@@ -8,7 +8,7 @@ _ABSENT: tuple[Any, ...] = (None, "", 0, False, {}, [])
 
 def version_of(document: Mapping[str, Any]) -> int:
     """Return an object's resourceVersion as a number: a later one is larger (KEP-5504)."""
-    text = (document.get("metadata") or {}).get("resourceVersion", "")
+    text = str((document.get("metadata") or {}).get("resourceVersion", ""))
     return int(text) if text.isdigit() else 0
 
 

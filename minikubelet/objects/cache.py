@@ -61,11 +61,17 @@ class ObjectCache:
         self._group: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Keep the watches until cancelled; to be started before the first `use`."""
-        async with anyio.create_task_group() as group:
-            self._group = group
-            task_status.started()
-            await anyio.sleep_forever()
+        """Keep the watches until cancelled; may be started again after a crash."""
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                for ref, held in self._watched.items():
+                    held.scope = anyio.CancelScope()
+                    self._start(ref, held)
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._group = None
 
     def use(self, uid: str, refs: Iterable[Ref]) -> None:
         """Say which objects a pod refers to now; an empty set when it is gone."""
@@ -102,9 +108,8 @@ class ObjectCache:
         return held.document
 
     def _start(self, ref: Ref, held: _Watched) -> None:
-        if self._group is None:
-            raise RuntimeError("cannot watch an object before the cache runs")
-        self._group.start_soon(self._watch, ref, held, name=f"watch {ref}")
+        if self._group is not None:
+            self._group.start_soon(self._watch, ref, held, name=f"watch {ref}")
 
     def _drop(self, ref: Ref, uid: str) -> None:
         held = self._watched[ref]

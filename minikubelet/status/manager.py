@@ -67,7 +67,7 @@ class _Entry:
 
     def take_live(self, document: Mapping[str, Any]) -> None:
         """Note the object as the apiserver holds it, unless a newer one is known."""
-        metadata = document.get("metadata", {})
+        metadata = document.get("metadata") or {}
         version = version_of(document)
         uid = metadata.get("uid", "")
         if uid != self.live_uid or version >= self.live_version:
@@ -197,6 +197,9 @@ class StatusManager:
             self._away(entry, error)
         except APIError as error:
             self._refused(entry, error)
+        except Exception:  # noqa: BLE001  one pod's fault keeps no other's status back
+            _log.exception("cannot write a pod's status", pod=_name(entry))
+            self._due(entry, REFUSED_PAUSE * (1 + self._random()))
         finally:
             entry.sending = False
             if entry.due is not None:

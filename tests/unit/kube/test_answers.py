@@ -57,7 +57,9 @@ def test_documents() -> None:
     assert answers.document(SERVER, 200, {}, b"") == {}
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[1]", b"{", b"\xff", b"[" * 5000])
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[1]", b"{", b"\xff", b"[" * 5000, b'{"metadata": null}']
+)
 def test_a_body_that_is_no_document_is_no_answer(body: bytes) -> None:
     with pytest.raises(errors.Unavailable, match="cannot read the answer of https://192"):
         answers.document(SERVER, 200, {}, body)

@@ -129,3 +129,20 @@ async def test_an_outage_keeps_what_was_known() -> None:
         api.always = Unavailable("connection refused")
         await anyio.sleep(600)
         assert (await cache.get(REF))["data"] == {"k": "v"}
+
+
+async def test_what_was_in_use_before_a_crash_is_watched_again() -> None:
+    api, changed = MemoryAPI(), list[str]()
+    stored(api)
+    cache = ObjectCache(api, changed.append)
+    cache.use("a", [REF])
+    for _ in range(2):
+        async with anyio.create_task_group() as group:
+            group.start_soon(jump)
+            await group.start(cache.run)
+            await anyio.sleep(1)
+            stored(api, data={"k": str(api.version)})
+            await anyio.sleep(1)
+            assert (await cache.get(REF))["data"] == {"k": str(api.version - 1)}
+            group.cancel_scope.cancel()
+    assert set(changed) == {"a"}

@@ -200,6 +200,20 @@ async def test_a_namesake_is_never_touched(api: MemoryAPI) -> None:
     assert len(api.requests) == 1
 
 
+async def test_an_answer_that_makes_no_sense_is_one_pod_s_trouble() -> None:
+    class Strange(MemoryAPI):
+        async def request(self, method: str, path: str, **options: Any) -> Document:
+            await super().request(method, path, **options)
+            return {"metadata": None, "status": 5}
+
+    api = Strange()
+    async with running(api) as manager:
+        for uid in ("uid-1", "uid-2"):
+            manager.tell(stored(api, uid=uid, name=uid), RUNNING, static=False)
+            await anyio.sleep(60)
+    assert {request.path.split("/")[-2] for request in api.requests} == {"uid-1", "uid-2"}
+
+
 @pytest.mark.parametrize(
     ("code", "text", "requests"),
     [
