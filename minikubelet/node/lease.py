@@ -75,15 +75,18 @@ class LeaseKeeper:
     async def _renew(self, uid: str) -> None:
         path = f"{LEASES}/{self._name}"
         try:
-            if self._lease is None:
-                self._lease = await self._ask("GET", path)
-            self._lease = await self._ask("PUT", path, self._document(self._lease, uid))
+            if self._lease is not None:
+                self._lease = await self._ask("PUT", path, self._document(self._lease, uid))
+                return
+        except (Conflict, NotFound):
+            # Somebody else wrote it, or it is another one by now, or none: only a look tells.
+            self._lease = None
+        try:
+            found = await self._ask("GET", path)
         except NotFound:
             self._lease = await self._created(uid)
-        except Conflict:
-            # Somebody else wrote it: read it again, now.
-            self._lease = await self._ask("GET", path)
-            self._lease = await self._ask("PUT", path, self._document(self._lease, uid))
+        else:
+            self._lease = await self._ask("PUT", path, self._document(found, uid))
 
     async def _created(self, uid: str) -> Document | None:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from minikubelet.kube.errors import Forbidden, Unavailable, of
+from minikubelet.kube.errors import Conflict, Forbidden, Unavailable, of
 from minikubelet.node.facts import NodeImage, NodeSettings, RuntimeFacts
 from minikubelet.node.lease import LEASES
 from minikubelet.node.manager import NodeManager
@@ -125,6 +125,17 @@ async def test_B60_a_node_that_vanishes_is_registered_again() -> None:
         assert node.ready() == "True"
         await anyio.sleep(10)
         assert api.objects[LEASE]["metadata"]["ownerReferences"][0]["uid"] == second
+
+
+async def test_B60_a_lease_that_went_with_its_node_is_made_again() -> None:
+    """Writing it is refused by the precondition of the old one's uid, not because it is missing."""
+    api = MemoryAPI()
+    async with a_node(api):
+        await anyio.sleep(5)
+        api.drop(LEASE)
+        api.failures.append(Conflict("Precondition failed: UID in precondition", code=409))
+        await anyio.sleep(20)
+        assert api.objects[LEASE]["spec"]["holderIdentity"] == "n1"
 
 
 async def test_B60_without_registration_a_vanished_node_stops_its_lease() -> None:
