@@ -127,16 +127,19 @@ def _without_record(
         return waiting
     if old.state.terminated is not None:
         return old
-    waiting = replace(waiting, restart_count=old.restart_count, last_state=old.last_state)
-    if old.state.running is None:
-        return waiting
-    deleting = pod.metadata.deletion_timestamp is not None
     lost = ContainerStateTerminated(
         exit_code=UNKNOWN_EXIT,
         reason=UNKNOWN_REASON,
         message="The container could not be located when the pod was deleted.  "
         "The container used to be Running",
     )
+    if old.container_id and any(container.name == e.name for e in pod.spec.ephemeral_containers):
+        # Nobody starts it again (B27): that is how it ended.
+        return replace(old, state=ContainerState(terminated=lost), started=False, ready=False)
+    waiting = replace(waiting, restart_count=old.restart_count, last_state=old.last_state)
+    if old.state.running is None:
+        return waiting
+    deleting = pod.metadata.deletion_timestamp is not None
     return replace(
         waiting,
         last_state=ContainerState(terminated=lost),

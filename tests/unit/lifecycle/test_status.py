@@ -5,7 +5,7 @@ from typing import Any
 from minikubelet.api.status import PodCondition, PodStatus
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.lifecycle.status import Situation, Verdict, generate, rejected_status
-from tests.builders import a_pod
+from tests.builders import a_container, a_pod
 from tests.unit.lifecycle.builders import record, sandbox
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -106,3 +106,21 @@ def test_a_refused_pod_says_why_and_nothing_of_containers() -> None:
         qos_class="Burstable",
         start_time=NOW,
     )
+
+
+def test_B27_an_ephemeral_container_that_vanished_has_ended() -> None:
+    """Stopped and removed between two looks: it was there, so it isn't made again."""
+    pod = a_pod(a_container("c"), ephemeralContainers=[a_container("debug")])
+    both = PodRuntimeStatus(
+        "uid-1", sandboxes=(sandbox(),), containers=(record("c"), record("debug"))
+    )
+    first = generate(pod, both, PodStatus(), Situation(), NOW)
+    (before,) = first.ephemeral_container_statuses
+    (after,) = generate(pod, RUNS, first, Situation(), LATER).ephemeral_container_statuses
+    assert after.state.terminated is not None
+    assert (after.state.terminated.reason, after.state.terminated.exit_code) == (
+        "ContainerStatusUnknown",
+        137,
+    )
+    assert after.container_id == before.container_id
+    assert after.restart_count == 0
