@@ -225,6 +225,8 @@ class StatusManager:
             body=patch_body(entry.live_uid or entry.record.uid, patch),
             content_type=kube.STRATEGIC_MERGE_PATCH,
         )
+        if not (answer.get("metadata") or {}).get("uid"):
+            raise Unavailable(f"cannot read the answer to the status of pod {_name(entry)}: no pod")
         self._back()
         entry.take_live(answer)
         entry.settled = None

@@ -214,6 +214,25 @@ async def test_an_answer_that_makes_no_sense_is_one_pod_s_trouble() -> None:
     assert {request.path.split("/")[-2] for request in api.requests} == {"uid-1", "uid-2"}
 
 
+async def test_an_empty_answer_is_none(api: MemoryAPI) -> None:
+    class Empty(MemoryAPI):
+        answers = 0
+
+        async def request(self, method: str, path: str, **options: Any) -> Document:
+            answer = await super().request(method, path, **options)
+            self.answers += 1
+            return {} if self.answers == 1 else answer
+
+    api = Empty()
+    failed = msgspec.structs.replace(RUNNING, phase="Failed")
+    async with running(api) as manager:
+        record = stored(api, metadata={"deletionTimestamp": "2026-01-01T00:00:30Z"})
+        manager.tell(record, failed, static=False)
+        manager.finished(record)
+        await anyio.sleep(60)
+    assert PATH not in api.objects
+
+
 @pytest.mark.parametrize(
     ("code", "text", "requests"),
     [
