@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,9 @@ def end_cgroup(cgroup: str) -> None:
     A node with namespaces of its own (tests/e2e/kindlike) has all of them only by its processes,
     and these are all in its cgroup.
     """
-    anyio.run(Cgroups(detect()).remove, f"/{cgroup}")
+    # In a thread: whoever asks for the session's mark may have an event loop already.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(anyio.run, Cgroups(detect()).remove, f"/{cgroup}").result()
 
 
 def _mounts(mark: Mark) -> list[str]:
