@@ -21,6 +21,11 @@ from tests.e2e.workers import Worker
 pytestmark = pytest.mark.anyio
 
 
+def prepare(worker: Worker) -> None:
+    """Answer the machine's own question for its health, where a kubelet does."""
+    worker.settings["healthzPort"] = 10248
+
+
 def argv_of(worker: Worker, *arguments: str) -> list[str]:
     config = f"--kubeconfig={worker.cluster.admin_kubeconfig}"
     return ["kubectl", config, f"--namespace={worker.namespace}", *arguments]
@@ -266,6 +271,19 @@ async def test_who_may_use_the_node_s_own_port(worker: Worker) -> None:
     assert shown["authorization"]["mode"] == "Webhook"
     assert shown["clusterDNS"] == ["10.96.0.10"]
     await worker.kubectl("delete", "clusterrole/sees-pods", "clusterrolebinding/o")
+
+
+async def test_healthz_for_the_machine_itself(worker: Worker) -> None:
+    """Without TLS and for everybody, on loopback only."""
+    argv = ["curl", "-sS", "--noproxy", "*", "--max-time", "5"]
+    inside = ["nsenter", f"--net={worker.cluster.netns}", *argv]
+    done = await anyio.run_process([*inside, "http://127.0.0.1:10248/healthz"])
+    assert done.stdout == b"ok"
+    for path in ("/pods", "/metrics"):
+        done = await anyio.run_process([*inside, f"http://127.0.0.1:10248{path}"])
+        assert b"404" in done.stdout
+    url = f"http://{worker.cluster.address}:10248/healthz"
+    assert (await anyio.run_process([*argv, url], check=False)).returncode != 0
 
 
 async def test_kubectl_is_told_what_a_user_may_not(worker: Worker) -> None:

@@ -190,6 +190,36 @@ async def test_a_stalled_connection_loses_nothing(worker: Worker, wire: Wire) ->
     await worker.wait_until("the new pod is ready", lambda: worker.pod_is_ready("new"))
 
 
+async def test_an_apiserver_that_refuses_and_forgets(
+    worker: Worker, wire: Wire, front: Front
+) -> None:
+    """500, 429 with Retry-After, 410 and slow pieces: a pod comes and goes all the same."""
+
+    def is_about(method: str, kind: str) -> Callable[[Seen], bool]:
+        def matches(seen: Seen) -> bool:
+            return seen.method == method and f"/{worker.namespace}/{kind}" in seen.path
+
+        return matches
+
+    front.answer(500, is_about("PATCH", "pods"), times=2)
+    front.answer(429, is_about("POST", "events"), times=2, retry_after=1)
+    front.answer(410, lambda seen: seen.is_watch and seen.path == "/api/v1/pods", reason="Expired")
+    front.answer(503, is_about("DELETE", "pods"), times=2)
+    wire.cut()
+    wire.delay = 0.05
+    try:
+        await worker.run_pod(worker.bound("web", a_shell("main", FOREVER)))
+
+        async def told() -> bool:
+            return {"Pulled", "Created", "Started"} <= await worker.reasons("web")
+
+        await worker.wait_until("its events came", told)
+        await worker.delete("pod", "web")
+        await worker.pod_gone("web")
+    finally:
+        wire.delay = 0.0
+
+
 async def test_B63_started_while_the_apiserver_is_away(worker: Worker, wire: Wire) -> None:
     """Static and remembered pods run and are cared for, nothing is killed; then the truth wins."""
     await worker.create(
