@@ -4,8 +4,11 @@ A client that goes away cancels its handler at once; so does the agent's end, si
 log would hold it for ever. What a handler didn't expect is logged and answered with status 500.
 """
 
+import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from anyio.abc import TaskStatus
 
 from minikubelet.server.callables import Callables
 from minikubelet.server.container_logs import container_logs
+from minikubelet.server.doors import HANDSHAKE_SECONDS, KEEP_ALIVE_SECONDS, SILENT_SECONDS, Doors
 from minikubelet.server.healthz import healthz
 from minikubelet.server.listen import private_listener, tcp_listener
 from minikubelet.server.manifests import manifests
@@ -27,6 +31,9 @@ _GRACE_SECONDS = 0.5
 """How long aiohttp waits for a handler, three times over: together less than SHUTDOWN_SECONDS."""
 
 _log = structlog.get_logger("server")
+_clients = logging.getLogger("minikubelet.clients")
+"""What aiohttp says of requests that are none: anybody can make it say that, as often as they like."""
+_clients.setLevel(logging.CRITICAL)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,6 +43,7 @@ class _Scopes(set[anyio.CancelScope]):
 
 
 _OPEN = web.AppKey("open", _Scopes)
+_DOORS = web.AppKey("doors", Doors)
 
 
 def local_api(callables: Callables) -> web.Application:
@@ -88,6 +96,7 @@ def application(*middlewares: Middleware) -> web.Application:
     """Return an application without routes; its requests end with the agent."""
     app = web.Application(middlewares=[_guarded, *middlewares])
     app[_OPEN] = _Scopes()
+    app[_DOORS] = Doors()
     app.on_shutdown.append(_cancel_open)
     return app
 
@@ -98,13 +107,29 @@ async def serve_tls(
     port: int,
     context: ssl.SSLContext,
     *,
+    silent_seconds: float = SILENT_SECONDS,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve HTTPS until cancelled; `started` tells the port. Raises CannotListen."""
+    """Serve HTTPS until cancelled; `started` tells the port. Raises CannotListen.
+
+    A connection that has asked for nothing after `silent_seconds` is closed.
+    """
     with tcp_listener(host, port) as listener:
         runner = await _runner(app)
-        await web.SockSite(runner, listener, ssl_context=context).start()
-        await _until_cancelled(runner, task_status, listener.getsockname()[1])
+        doors, make = app[_DOORS], runner.server
+        doors.seconds = silent_seconds
+        assert make is not None  # noqa: S101  it was set up
+        server = await asyncio.get_running_loop().create_server(
+            partial(doors.enter, make),
+            sock=listener,
+            ssl=context,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+        )
+        try:
+            await _until_cancelled(runner, task_status, listener.getsockname()[1])
+        finally:
+            server.close()
+            doors.shut()
 
 
 async def _runner(app: web.Application) -> web.AppRunner:
@@ -113,6 +138,8 @@ async def _runner(app: web.Application) -> web.AppRunner:
         access_log=None,
         handle_signals=False,
         handler_cancellation=True,
+        keepalive_timeout=KEEP_ALIVE_SECONDS,
+        logger=_clients,
         shutdown_timeout=_GRACE_SECONDS,
     )
     await runner.setup()
@@ -133,6 +160,7 @@ async def _until_cancelled(
 @web.middleware
 async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
     scopes = request.app[_OPEN]
+    request.app[_DOORS].asked(request.protocol)
     with anyio.CancelScope() as scope:
         scopes.add(scope)
         try:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -94,6 +95,7 @@ async def a_port(
     idle_seconds: float = 0,
     debugging: bool = True,
     min_version: str = "",
+    silent_seconds: float = 30,
 ) -> AsyncIterator[Port]:
     rules = rules or Rules()
     authority = Authority(folder)
@@ -107,7 +109,8 @@ async def a_port(
     access = Access("node1", authenticator, rules.review, tls)
     app = node_api(asked or callables(), access, idle_seconds=idle_seconds, debugging=debugging)
     async with anyio.create_task_group() as group:
-        number = await group.start(serve_tls, app, "127.0.0.1", 0, tls.context())
+        serve = partial(serve_tls, silent_seconds=silent_seconds)
+        number = await group.start(serve, app, "127.0.0.1", 0, tls.context())
         yield Port(number, authority, authority.sign(*ADMIN), tls)
         group.cancel_scope.cancel()
 
