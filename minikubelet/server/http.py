@@ -32,7 +32,7 @@ _GRACE_SECONDS = 0.5
 
 _log = structlog.get_logger("server")
 _clients = logging.getLogger("minikubelet.clients")
-"""What aiohttp says of requests that are none: anybody can make it say that, as often as they like."""
+"""What aiohttp says of requests that are none: anybody could fill the log with that."""
 _clients.setLevel(logging.CRITICAL)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
