@@ -1,7 +1,8 @@
 """Connections that never ask for anything are closed.
 
-Each costs a quarter of a MiB, before anybody has said who they are. Counts from the moment of the connection to its first complete request head; what comes after that
-is limited by the keep-alive of the server.
+Each costs a quarter of a MiB, before anybody has said who they are. Counts from the moment of the
+connection to its first complete request head; what comes after that is limited by the keep-alive
+of the server.
 """
 
 import asyncio
