@@ -122,8 +122,7 @@ async def test_B14_a_deleted_picture_is_made_again_and_nothing_else_happens(
         uid = (await worker.pod(name))["metadata"]["uid"]
         before = await the_container(worker, name)
         flags = ("--grace-period=0", "--force") if force else ()
-        # kubectl waits until the object it deleted is gone.
-        await worker.kubectl("delete", "pod", name, *flags)
+        await worker.kubectl("delete", "pod", name, "--wait=false", *flags)
         await worker.wait_until(
             "another tells of the same containers", is_another(worker, name, uid)
         )
