@@ -183,7 +183,7 @@ def _target(container: Container, view: PodRuntimeStatus) -> str:
 async def _start(kit: Kit, state: PodState, container: Container, container_id: str) -> None:
     if _has_post_start(container):
         state.pending_hooks[container_id] = container.name
-        await kit.memories.save(state.memory())
+        await _keep(kit, state)
     try:
         await kit.runtime.start_container(container_id)
     except NotFound as error:
@@ -246,4 +246,12 @@ async def _post_start(
         state.acted(kit)
     # The container's end, seen during the hook, has made it void already.
     state.pending_hooks.pop(container_id, None)
-    await kit.memories.save(state.memory())
+    await _keep(kit, state)
+
+
+async def _keep(kit: Kit, state: PodState) -> None:
+    """Write the hook's state down; a full disk costs the memory of it, not the pod."""
+    try:
+        await kit.memories.save(state.memory())
+    except OSError as error:
+        _log.warning("cannot keep the state of a postStart hook", error=str(error))

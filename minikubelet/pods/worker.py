@@ -75,7 +75,8 @@ class Worker:
         self._again_at = float("inf")
         self._ending: Ending | None = None
         self._noted: Ending | None = None
-        self._problem = ""
+        self._told: dict[str, str] = {}
+        """What was logged last of each thing that doesn't work: repeats are no news."""
         self._cleaned = False
         self._saved = None if state.termination is None else state.memory()
 
@@ -222,8 +223,9 @@ class Worker:
     async def _guarded_turn(self) -> None:
         try:
             await self._turn()
+            self._tell("cannot reach a step's end", "")
         except CRIError as error:
-            _log.warning("cannot reach a step's end", stage=self.stage.value, error=str(error))
+            self._tell("cannot reach a step's end", str(error))
             self._kit.cache.mark_dirty(self.uid)
             self._again_in(RUNTIME_DELAY if self.stage is Stage.TERMINATING else ERROR_DELAY)
         except Exception as error:  # noqa: BLE001  one pod's crash is not the agent's
@@ -263,18 +265,20 @@ class Worker:
         if self._past_deadline():
             return
         outcome = await sync_pod(kit, state, view)
-        self._tell_problem(outcome.error)
+        self._tell("pod isn't complete yet", outcome.error, level="info")
         if outcome.terminal:
             self._end_itself()
             return
         await trim_dead(kit, state, kit.cache.get(self.uid))
         self._again_in(outcome.again_in)
 
-    def _tell_problem(self, text: str) -> None:
-        """Say once what keeps the pod from being complete, however often it is tried."""
-        if text and text != self._problem:
-            _log.info("pod isn't complete yet", error=text)
-        self._problem = text
+    def _tell(self, event: str, error: str, *, level: str = "warning") -> None:
+        """Log what doesn't work, once, however often it is tried; no error: it works."""
+        if not error:
+            self._told.pop(event, None)
+        elif self._told.get(event) != error:
+            self._told[event] = error
+            getattr(_log, level)(event, stage=self.stage.value, error=error)
 
     def _end_itself(self) -> None:
         """Begin the end of a pod that has run to its own end: nothing interrupts this step."""
@@ -341,7 +345,7 @@ class Worker:
                 await remove_pod(kit, state)
                 self.stage = Stage.FINISHED
         except (VolumeError, OSError) as error:
-            _log.warning("cannot clean up yet", error=str(error))
+            self._tell("cannot clean up yet", str(error))
             self._again_in(CLEAN_UP_DELAY)
 
     def _conclude(self) -> None:
@@ -364,9 +368,10 @@ class Worker:
         try:
             await self._kit.memories.save(memory)
         except OSError as error:
-            _log.warning("cannot keep the pod's state, tried again", error=str(error))
+            self._tell("cannot keep the pod's state, tried again", str(error))
             self._again_in(ERROR_DELAY)
         else:
+            self._tell("cannot keep the pod's state, tried again", "")
             self._saved = memory
 
 

@@ -54,6 +54,8 @@ class PlainVolumes:
     setups: list[float] = field(default_factory=list)
     """When a setup was asked for."""
     torn_down: list[str] = field(default_factory=list)
+    stuck: str = ""
+    """Why a teardown fails."""
 
     async def setup(self, pod: Pod) -> Mapping[str, MountedVolume]:
         self.setups.append(anyio.current_time())
@@ -73,6 +75,8 @@ class PlainVolumes:
         return {index: f"/subpaths/{path}" for index, path in paths.items()}
 
     async def teardown(self, uid: str) -> None:
+        if self.stuck:
+            raise VolumeError(self.stuck)
         self.torn_down.append(uid)
 
     async def stale_pods(self) -> list[str]:
