@@ -550,6 +550,18 @@ async def test_a_missing_image_is_told_with_the_kubelets_reason(tmp_path: Path) 
         assert waiting.reason == "ErrImageNeverPull"
 
 
+async def test_a_crash_among_several_tasks_says_what_went_wrong(tmp_path: Path) -> None:
+    fake = a_fake()
+    async with a_node(tmp_path, fake) as node:
+        node.add(a_pod(a_container("a"), a_container("b")))
+        await eventually(lambda: fake.running() == ["a", "b"])
+        fake.script.inject("StopContainer", ValueError("a bug"))  # type: ignore[arg-type]  # no CRIError
+        node.registry.remove("uid-1")
+        await eventually(lambda: not node.registry.workers)
+        texts = [event.message for event in node.journal.all() if event.reason == "FailedSync"]
+        assert texts == ["error syncing pod: a bug"]
+
+
 async def test_one_crashing_worker_is_retried_and_harms_no_other(tmp_path: Path) -> None:
     fake = a_fake()
     fake.script.inject("RunPodSandbox", ValueError("a bug"))  # type: ignore[arg-type]  # no CRIError
