@@ -12,6 +12,7 @@ import pytest
 from minikubelet.cri.client import connect
 from tests.clusters import Cluster
 from tests.containerds import HACK, Containerd
+from tests.e2e.administrator import path_of
 from tests.e2e.outcome import FAILED
 from tests.e2e.workers import Worker
 from tests.leftovers import Mark
@@ -91,8 +92,9 @@ async def worker(request: pytest.FixtureRequest, shared_worker: Worker) -> Async
     """A worker that has joined, and a namespace of the test's own."""
     name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())
     name = f"{name[:50].strip('-')}-{next(_NUMBERS)}"
-    shared_worker.namespace = "default"
-    await shared_worker.kubectl("create", "namespace", name)
+    await shared_worker.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    )
     shared_worker.namespace = name
 
     async def has_account() -> bool:
@@ -104,8 +106,6 @@ async def worker(request: pytest.FixtureRequest, shared_worker: Worker) -> Async
         print(await shared_worker.dump())  # noqa: T201  pytest shows it with the failure
     for manifest in shared_worker.manifests.iterdir():
         manifest.unlink()
-    await shared_worker.kubectl(
-        "delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false"
-    )
+    await shared_worker.admin.ask("DELETE", path_of("pod", name), {"gracePeriodSeconds": 0})
     shared_worker.namespace = "default"
-    await shared_worker.kubectl("delete", "namespace", name, "--wait=false")
+    await shared_worker.delete("namespace", name)

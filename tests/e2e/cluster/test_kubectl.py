@@ -27,8 +27,7 @@ def prepare(worker: Worker) -> None:
 
 
 def argv_of(worker: Worker, *arguments: str) -> list[str]:
-    config = f"--kubeconfig={worker.cluster.admin_kubeconfig}"
-    return ["kubectl", config, f"--namespace={worker.namespace}", *arguments]
+    return [str(worker.cluster.admin_kubectl), f"--namespace={worker.namespace}", *arguments]
 
 
 # logs

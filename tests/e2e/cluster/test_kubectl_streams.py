@@ -32,8 +32,7 @@ MEBIBYTE = 1 << 20
 
 
 def argv_of(worker: Worker, *arguments: str) -> list[str]:
-    config = f"--kubeconfig={worker.cluster.admin_kubeconfig}"
-    return ["kubectl", config, f"--namespace={worker.namespace}", *arguments]
+    return [str(worker.cluster.admin_kubectl), f"--namespace={worker.namespace}", *arguments]
 
 
 async def run(
