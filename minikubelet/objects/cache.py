@@ -126,7 +126,7 @@ class ObjectCache:
             held.known.set()
             held.answered.set()
             if news:
-                _log.info("object changed", object=str(ref))
+                _log.debug("object changed", object=str(ref))
                 for uid in list(held.users):
                     self._on_change(uid)
             if found is not None and found.get("immutable"):
