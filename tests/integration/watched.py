@@ -54,8 +54,12 @@ async def eventually(true: Callable[[], bool], seconds: float = 10) -> None:
 async def watching(
     api: Connection, path: str, *, timing: Timing | None = None, **query: str
 ) -> AsyncIterator[Watched]:
-    """Reflect a path while the block runs."""
+    """Reflect a path while the block runs.
+
+    Without what a whole control plane puts into each namespace by itself.
+    """
     watched = Watched()
+    query = {"fieldSelector": "metadata.name!=kube-root-ca.crt"} | query
 
     async def run() -> None:
         await list_watch(
