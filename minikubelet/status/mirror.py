@@ -179,9 +179,10 @@ class MirrorPods:
         except APIError as error:
             self._failed(name, error, tried)
         else:
-            # The watch brings what was done; until then it isn't done again.
-            tried.failures, tried.told = 0, ""
-            tried.due = anyio.current_time() + FIRST_PAUSE
+            # The watch brings what was done; where it is slow, it is done again ever later.
+            pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(tried.failures, 10))
+            tried.failures, tried.told = tried.failures + 1, ""
+            tried.due = anyio.current_time() + pause
 
     def _failed(self, name: str, error: APIError, tried: _Try) -> None:
         tried.failures += 1

@@ -31,11 +31,11 @@ class Watched:
         self.problems.append(problem)
         self._news.set()
 
-    async def until_names(self, *names: str, seconds: float = 10) -> None:
+    async def until_names(self, *names: str, seconds: float = 25) -> None:
         """Wait until the set has these names and no others."""
         await self.until(lambda w: w.objects is not None and w.names == sorted(names), seconds)
 
-    async def until(self, true: Callable[["Watched"], bool], seconds: float = 10) -> None:
+    async def until(self, true: Callable[["Watched"], bool], seconds: float = 25) -> None:
         """Wait until something holds of what was told."""
         with anyio.fail_after(seconds):
             while not true(self):
@@ -43,7 +43,7 @@ class Watched:
                 await self._news.wait()
 
 
-async def eventually(true: Callable[[], bool], seconds: float = 10) -> None:
+async def eventually(true: Callable[[], bool], seconds: float = 25) -> None:
     """Wait until something is so that tells nobody."""
     with anyio.fail_after(seconds):
         while not true():  # noqa: ASYNC110  a proxy's counters are no events

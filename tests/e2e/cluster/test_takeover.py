@@ -139,6 +139,12 @@ async def test_a_node_goes_from_a_kubelet_to_minikubelet_and_back(
         *API_PODS,
     )
     await settle(worker)
+
+    async def restarted_once() -> bool:
+        return bool((await told(worker))[f"static-{NODE}"]["restarts"]["once"] == 1)
+
+    # The pod may be ready before it is told that its other container was started again.
+    await worker.wait_until("the restart is told", restarted_once, 60)
     before, known = await running(worker), await told(worker)
     assert known[f"static-{NODE}"]["restarts"]["once"] == 1
     kubelet.stop()
