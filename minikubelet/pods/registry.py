@@ -6,7 +6,7 @@ starts. Pods that the runtime holds and nobody wants are ended with what is reme
 Source: kubelet pod_workers.go (allowPodStart), kubelet_pods.go (HandlePodCleanups).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +21,11 @@ from minikubelet.api.status import PodStatus
 from minikubelet.api.timestamp import NANOSECONDS
 from minikubelet.lifecycle.backoff import Backoff
 from minikubelet.lifecycle.phase import FINAL
-from minikubelet.lifecycle.status import Verdict
-from minikubelet.observe.events import WARNING
-from minikubelet.pods.admission import NODE_PORTS, Rejection, admit
+from minikubelet.pods.admission import Rejection
+from minikubelet.pods.admitter import admit_beside, holds
 from minikubelet.pods.adoption import Adoptions
 from minikubelet.pods.ending import MAX_GRACE, Kill
 from minikubelet.pods.kit import Kit
-from minikubelet.pods.preemption import is_critical, victims
 from minikubelet.pods.recovery import (
     record_from_runtime,
     restore,
@@ -40,8 +38,6 @@ from minikubelet.sources.updates import API, FILE
 from minikubelet.state.pods import PodMemory
 
 INITIAL_BACKOFF = 10.0
-PREEMPTED = "Preempted in order to admit critical pod"
-PREEMPTED_CONDITION = "Pod was preempted by Kubelet to accommodate a critical pod."
 
 _log = structlog.get_logger("pods")
 
@@ -219,7 +215,7 @@ class Registry:
         elif record.manifest_uid:
             take_status(self._kit, state, status_from_runtime(self._kit.cache.get(record.uid)))
         state.probes = self._kit.probes.add(record.pod, state.status)
-        worker = Worker(self._kit, state, self._admission, self._finished)
+        worker = Worker(self._kit, state, self._admit, self._finished)
         self._workers[record.uid] = worker
         if wanted:
             self._kit.statuses.known(record, static=state.static)
@@ -279,41 +275,8 @@ class Registry:
             if not other.admitted:
                 other.wake()
 
-    def _admission(self, worker: Worker) -> Rejection | None:
-        """Ask whether a pod may run; a critical one makes room for itself."""
-        holders = [w for w in self.workers if w is not worker and _holds(w)]
-        refusal = self._admit(worker, holders)
-        if refusal is None:
-            return None
-        staying = [w for w in holders if not w.ending]
-        if refusal.reason == NODE_PORTS and self._admit(worker, staying) is None:
-            return replace(refusal, passing=True)
-        if refusal.need and is_critical(worker.state.pod, static=worker.state.static):
-            return self._preempt(worker, staying, refusal)
-        return refusal
-
-    def _admit(self, worker: Worker, holders: Iterable[Worker]) -> Rejection | None:
-        state, kit = worker.state, self._kit
-        others = [other.state.pod for other in holders]
-        view = kit.node_view()
-        return admit(state.pod, others, kit.node, kit.limits, view, static=state.static)
-
-    def _preempt(self, worker: Worker, staying: Sequence[Worker], refusal: Rejection) -> Rejection:
-        """End what is in the way of a critical pod; it waits until that is gone."""
-        refusal = self._admit(worker, staying) or replace(refusal, need={}, passing=True)
-        if not refusal.need:
-            return refusal
-        others = [(other.state.pod, other.state.static) for other in staying]
-        chosen = victims(worker.state.pod, refusal.need, others)
-        if chosen is None:
-            return refusal
-        uids = {pod.metadata.uid for pod in chosen}
-        for other in staying:
-            if other.uid in uids:
-                self._kit.events.emit(other.state.ref(), WARNING, "Preempting", PREEMPTED)
-                verdict = Verdict("Failed", "Preempting", PREEMPTED, PREEMPTED_CONDITION)
-                other.kill(Kill(removed=False, verdict=verdict))
-        return replace(refusal, passing=True)
+    def _admit(self, worker: Worker) -> Rejection | None:
+        return admit_beside(self._kit, worker, self.workers)
 
     def records(self) -> Iterable[tuple[PodRecord, PodStatus, Worker]]:
         """Yield every pod with its status at this moment."""
@@ -322,11 +285,4 @@ class Registry:
 
     def pods(self) -> tuple[Pod, ...]:
         """Return the pods that hold resources."""
-        return tuple(worker.state.pod for worker in self.workers if _holds(worker))
-
-
-def _holds(worker: Worker) -> bool:
-    """Tell whether a pod holds resources and ports: admitted and not stopped yet."""
-    if worker.stage in (Stage.WAITING, Stage.TERMINATED, Stage.FINISHED):
-        return False
-    return worker.admitted and worker.state.status.phase not in FINAL
+        return tuple(worker.state.pod for worker in self.workers if holds(worker))

@@ -15,12 +15,12 @@ from minikubelet.api.pod import Container
 from minikubelet.cri.errors import AlreadyExists, CRIError
 from minikubelet.criconfig.context import ConfigProblem
 from minikubelet.images.manager import ImagesAhead
-from minikubelet.lifecycle import crashloop
 from minikubelet.lifecycle.actions import PodActions, compute
 from minikubelet.lifecycle.phase import FINAL
 from minikubelet.lifecycle.runtime import PodRuntimeStatus, State
 from minikubelet.observe.events import NORMAL, WARNING
 from minikubelet.pods.cgroups import ensure_cgroup
+from minikubelet.pods.hold_back import hold_back
 from minikubelet.pods.kill import (
     Ending,
     kill_container,
@@ -42,15 +42,13 @@ from minikubelet.pods.start import (
     start_container,
 )
 from minikubelet.pods.state import PodState
-from minikubelet.volumes.content import kind_of
+from minikubelet.pods.volumes import refresh_volumes, set_up_volumes, volumes_due_in
 from minikubelet.volumes.errors import VolumeError
 
 ERROR_DELAY = 10.0
 NETWORK_DELAY = 1.0
 CONFLICT_DELAY = 1.0
 JITTER = 0.5
-MIN_RENEWAL = 5.0
-"""Seconds between tries to renew a token that the apiserver doesn't give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +65,14 @@ async def sync_pod(kit: Kit, state: PodState, view: PodRuntimeStatus) -> Outcome
     status = state.update_status(kit)
     if status.phase in FINAL:
         return Outcome(0, terminal=True)
-    await _refresh_volumes(kit, state, view)
+    await refresh_volumes(kit, state, view)
     actions = compute(state.pod, view, state.action_inputs())
     if not actions.anything:
         return _settled(kit, state)
     pause = state.sandbox_not_before - kit.clock.monotonic()
     if actions.create_sandbox and pause > 0:
         return Outcome(pause, error=state.waits[1])
-    actions, earliest = _hold_back(kit, state, view, actions)
+    actions, earliest = hold_back(kit, state, view, actions)
     try:
         outcome = await _carry_out(kit, state, view, actions)
     finally:
@@ -84,88 +82,15 @@ async def sync_pod(kit: Kit, state: PodState, view: PodRuntimeStatus) -> Outcome
     return outcome
 
 
-async def _refresh_volumes(kit: Kit, state: PodState, view: PodRuntimeStatus) -> None:
-    """Bring files up to date whose objects, fields or tokens have changed; nothing is restarted."""
-    renewal = kit.objects.renewal_in(state.uid)
-    if not any(kind_of(volume) for volume in state.pod.spec.volumes):
-        return
-    due = state.volumes_stale and kit.clock.monotonic() >= state.volumes_not_before
-    if not view.running or not (due or (renewal is not None and renewal <= 0)):
-        return
-    kit.objects.use(state.pod)
-    try:
-        await _set_up_volumes(kit, state)
-    except VolumeError as error:
-        # What runs keeps the files it has.
-        kit.events.emit(state.ref(), WARNING, "FailedMount", str(error))
-
-
-async def _set_up_volumes(kit: Kit, state: PodState) -> None:
-    """Make all volumes complete. Raises VolumeError, then the state says when to try again."""
-    state.volumes_stale = False  # what changes from here on is seen by the next look
-    try:
-        state.volumes = dict(await kit.volumes.setup(state.pod))
-    except VolumeError:
-        state.volumes_failed(kit.clock.monotonic())
-        raise
-    except BaseException:
-        state.volumes_stale = True
-        raise
-    state.volume_failures = 0
-
-
 def _settled(kit: Kit, state: PodState) -> Outcome:
     state.waits = ("", "")
     state.update_status(kit)
-    return Outcome(_until_next(kit, state))
-
-
-def _until_next(kit: Kit, state: PodState) -> float:
-    """Return the seconds until a settled pod is looked at again: a token may be due before."""
     pause = _jittered(kit, kit.limits.sync_frequency)
-    if (again := state.volumes_not_before - kit.clock.monotonic()) > 0:
-        pause = min(pause, again)
-    renewal = kit.objects.renewal_in(state.uid)
-    return pause if renewal is None else min(pause, max(MIN_RENEWAL, renewal))
+    return Outcome(min(pause, volumes_due_in(kit, state)))
 
 
 def _jittered(kit: Kit, delay: float) -> float:
     return delay * (1 + JITTER * kit.random())
-
-
-def _hold_back(
-    kit: Kit, state: PodState, view: PodRuntimeStatus, actions: PodActions
-) -> tuple[PodActions, float | None]:
-    """Take out the starts that must wait; return seconds to the first that is due."""
-    now = kit.clock.monotonic()
-    held: dict[str, float] = {}
-    if not actions.create_sandbox:
-        for container in _containers(state, (*actions.init, *actions.regular)):
-            loop = crashloop.crash_loop(state.backoff, state.pod, container, view, now)
-            if loop is None:
-                newest = view.newest(container.name)
-                is_dead = newest is not None and newest.state is State.EXITED
-                # A dead one has its back-off, which has just passed.
-                if not is_dead and (pause := state.pause(container.name, now)):
-                    held[container.name] = pause
-                continue
-            held[container.name] = loop.until - now
-            state.fail(container.name, "CrashLoopBackOff", loop.message)
-            kit.events.emit(state.ref(container), WARNING, "BackOff", loop.event)
-    if not held:
-        return actions, None
-    remaining = PodActions(
-        kill_pod=actions.kill_pod,
-        sandbox_id=actions.sandbox_id,
-        attempt=actions.attempt,
-        kill=actions.kill,
-        ephemeral=actions.ephemeral,
-        init=tuple(name for name in actions.init if name not in held),
-        regular=tuple(name for name in actions.regular if name not in held),
-        hooks=actions.hooks,
-        prune=actions.prune,
-    )
-    return remaining, min(held.values())
 
 
 def _containers(state: PodState, names: tuple[str, ...]) -> Iterator[Container]:
@@ -250,7 +175,7 @@ async def _prepare(kit: Kit, state: PodState) -> Outcome | None:
         return Outcome(pause, error=state.waits[1])
     kit.objects.use(state.pod)
     try:
-        await _set_up_volumes(kit, state)
+        await set_up_volumes(kit, state)
     except VolumeError as error:
         pause = max(0.0, state.volumes_not_before - kit.clock.monotonic())
         return replace(_blocked(kit, state, "FailedMount", str(error)), again_in=pause)

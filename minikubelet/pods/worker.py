@@ -22,11 +22,13 @@ from minikubelet.api.timestamp import rfc3339
 from minikubelet.cri.errors import CRIError
 from minikubelet.lifecycle.final import final_status
 from minikubelet.observe.events import WARNING
+from minikubelet.observe.once import Troubles
 from minikubelet.pods.admission import Rejection
 from minikubelet.pods.ending import Ending, Kill, merged
 from minikubelet.pods.gate import Gate
 from minikubelet.pods.kill import spec_grace
 from minikubelet.pods.kit import Kit
+from minikubelet.pods.notes import Notes
 from minikubelet.pods.state import PodState
 from minikubelet.pods.sync import ERROR_DELAY, sync_pod
 from minikubelet.pods.terminate import clean_up, remove_pod, terminate_pod, trim_dead
@@ -74,11 +76,9 @@ class Worker:
         self._step: anyio.CancelScope | None = None
         self._again_at = float("inf")
         self._ending: Ending | None = None
-        self._noted: Ending | None = None
-        self._told: dict[str, str] = {}
-        """What was logged last of each thing that doesn't work: repeats are no news."""
+        self._troubles = Troubles()
+        self._notes = Notes(kit, state)
         self._cleaned = False
-        self._saved = None if state.termination is None else state.memory()
 
     @property
     def uid(self) -> str:
@@ -273,12 +273,7 @@ class Worker:
         self._again_in(outcome.again_in)
 
     def _tell(self, event: str, error: str, *, level: str = "warning") -> None:
-        """Log what doesn't work, once, however often it is tried; no error: it works."""
-        if not error:
-            self._told.pop(event, None)
-        elif self._told.get(event) != error:
-            self._told[event] = error
-            getattr(_log, level)(event, stage=self.stage.value, error=error)
+        self._troubles.tell(event, error, level=level, stage=self.stage.value)
 
     def _end_itself(self) -> None:
         """Begin the end of a pod that has run to its own end: nothing interrupts this step."""
@@ -357,22 +352,13 @@ class Worker:
         kit.statuses.finished(state.record)
 
     async def _save(self) -> None:
-        """Write down what must outlive the agent; a full disk costs the memory, not the pod."""
-        if self._ending is not None and self._ending != self._noted:
-            now, wall_ns = self._kit.clock.monotonic(), self._kit.clock.wall_ns()
-            self.state.termination = self._ending.note(self.state.verdict, now, wall_ns)
-            self._noted = self._ending
-        memory = self.state.memory()
-        if memory == self._saved:
-            return
+        error = ""
         try:
-            await self._kit.memories.save(memory)
-        except OSError as error:
-            self._tell("cannot keep the pod's state, tried again", str(error))
+            await self._notes.save(self._ending)
+        except OSError as problem:
+            error = str(problem)
             self._again_in(ERROR_DELAY)
-        else:
-            self._tell("cannot keep the pod's state, tried again", "")
-            self._saved = memory
+        self._tell("cannot keep the pod's state, tried again", error)
 
 
 def _innermost(error: BaseException) -> BaseException:
