@@ -10,17 +10,13 @@ Source: kubelet status/status_manager.go.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 import structlog
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
-from minikubelet.api.meta import CONFIG_HASH, CONFIG_MIRROR
 from minikubelet.api.record import PodRecord
-from minikubelet.api.render import status_document
 from minikubelet.api.status import PodStatus
 from minikubelet.host.clock import Clock
 from minikubelet.kube import api as kube
@@ -37,7 +33,8 @@ from minikubelet.kube.errors import (
 )
 from minikubelet.lifecycle.conditions import OWNED
 from minikubelet.lifecycle.phase import FINAL
-from minikubelet.status.patch import continued, patch_body, status_patch
+from minikubelet.status.entry import Entry
+from minikubelet.status.patch import patch_body, status_patch
 
 HOLD_SECONDS = 0.3
 """How long a status that only shows progress waits for the next one."""
@@ -46,33 +43,6 @@ REFUSED_PAUSE = 10.0
 AWAY_FIRST, AWAY_MAX = 0.5, 10.0
 
 _log = structlog.get_logger("status")
-
-
-@dataclass(slots=True)
-class _Entry:
-    """What is known of one pod: the status it should have and the one the apiserver holds."""
-
-    record: PodRecord
-    status: PodStatus
-    static: bool
-    live: Mapping[str, Any] = field(default_factory=dict)
-    live_uid: str = ""
-    live_version: int = -1
-    due: float | None = None
-    finished: bool = False
-    deleted: bool = False
-    sending: bool = False
-    settled: Document | None = None
-    """What was left to patch after a patch: this apiserver doesn't know these fields."""
-
-    def take_live(self, document: Mapping[str, Any]) -> None:
-        """Note the object as the apiserver holds it, unless a newer one is known."""
-        metadata = document.get("metadata") or {}
-        version = version_of(document)
-        uid = metadata.get("uid", "")
-        if uid != self.live_uid or version >= self.live_version:
-            self.live = document.get("status") or {}
-            self.live_uid, self.live_version = uid, version
 
 
 class StatusManager:
@@ -89,7 +59,7 @@ class StatusManager:
         self._clock = clock
         self._random = random
         self._mirror_of = mirror_of
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._wake = anyio.Event()
         self._places = anyio.CapacityLimiter(PARALLEL)
         self._away_until = float("-inf")
@@ -100,7 +70,7 @@ class StatusManager:
         uid = record.uid
         entry = self._entries.get(uid)
         if entry is None:
-            entry = self._entries[uid] = _Entry(record, status, static)
+            entry = self._entries[uid] = Entry(record, status, static)
         entry.record = record
         entry.status = status
         if not static:
@@ -154,69 +124,65 @@ class StatusManager:
             group.start_soon(self._send, entry, name=f"status {entry.record.pod.full_name}")
         return soonest - now
 
-    def _consider(self, entry: _Entry) -> None:
+    def _consider(self, entry: Entry) -> None:
         """Find out whether there is something to write, and how soon."""
         if self._patch_of(entry) is None:
-            if self._may_delete(entry):
+            if entry.may_be_deleted():
                 self._due(entry, 0)
             else:
                 entry.due = None
             return
-        self._due(entry, 0 if _is_urgent(entry) else HOLD_SECONDS)
+        self._due(entry, 0 if entry.is_urgent() else HOLD_SECONDS)
 
-    def _due(self, entry: _Entry, seconds: float) -> None:
+    def _due(self, entry: Entry, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
         if entry.due is None or due < entry.due:
             entry.due = due
             self._wake.set()
 
-    def _patch_of(self, entry: _Entry) -> Document | None:
+    def _patch_of(self, entry: Entry) -> Document | None:
         if entry.static:
             mirror = self._mirror_of(entry.record.pod.full_name)
-            if mirror is None or not _pictures(mirror, entry.record):
+            if mirror is None or not entry.pictured_by(mirror):
                 return None
             entry.take_live(mirror)
         elif entry.deleted:
             return None
-        patch = status_patch(entry.live, _wanted(entry), OWNED)
+        patch = status_patch(entry.live, entry.wanted(), OWNED)
         return None if patch == entry.settled else patch
 
-    def _may_delete(self, entry: _Entry) -> bool:
-        asked = bool(entry.record.pod.metadata.deletion_timestamp)
-        return entry.finished and asked and not entry.deleted and not entry.static
-
-    async def _send(self, entry: _Entry) -> None:
+    async def _send(self, entry: Entry) -> None:
         try:
             async with self._places:
                 patch = self._patch_of(entry)
                 if patch is not None:
                     await self._write(entry, patch)
-                if self._may_delete(entry) and entry.live.get("phase") in FINAL:
+                if entry.may_be_deleted() and entry.live.get("phase") in FINAL:
                     await self._delete(entry)
         except (Unavailable, ServerError, TooManyRequests) as error:
             self._away(entry, error)
         except APIError as error:
             self._refused(entry, error)
         except Exception:  # noqa: BLE001  one pod's fault keeps no other's status back
-            _log.exception("cannot write a pod's status", pod=_name(entry))
+            _log.exception("cannot write a pod's status", pod=entry.name)
             self._due(entry, REFUSED_PAUSE * (1 + self._random()))
         finally:
             entry.sending = False
             if entry.due is not None:
                 self._wake.set()
 
-    def _refused(self, entry: _Entry, error: APIError) -> None:
+    def _refused(self, entry: Entry, error: APIError) -> None:
         if isinstance(error, NotFound) or _is_namesake(error):
             # There is nobody to tell.
-            _log.info("pod has no object any more", pod=_name(entry), error=str(error))
+            _log.info("pod has no object any more", pod=entry.name, error=str(error))
             entry.deleted = True
         elif isinstance(error, Conflict):
             self._due(entry, HOLD_SECONDS)  # many wrote at once
         else:
-            _log.warning("cannot write a pod's status", pod=_name(entry), error=str(error))
+            _log.warning("cannot write a pod's status", pod=entry.name, error=str(error))
             self._due(entry, REFUSED_PAUSE * (1 + self._random()))
 
-    async def _write(self, entry: _Entry, patch: Document) -> None:
+    async def _write(self, entry: Entry, patch: Document) -> None:
         meta = entry.record.pod.metadata
         path = kube.pods_path(meta.namespace, meta.name, "status")
         answer = await self._api.request(
@@ -226,20 +192,20 @@ class StatusManager:
             content_type=kube.STRATEGIC_MERGE_PATCH,
         )
         if not (answer.get("metadata") or {}).get("uid"):
-            raise Unavailable(f"cannot read the answer to the status of pod {_name(entry)}: no pod")
+            raise Unavailable(f"cannot read the answer to the status of pod {entry.name}: no pod")
         self._back()
         entry.take_live(answer)
         entry.settled = None
-        left = status_patch(entry.live, _wanted(entry), OWNED)
+        left = status_patch(entry.live, entry.wanted(), OWNED)
         is_answer = version_of(answer) == entry.live_version
         # Either a newer status came meanwhile, or somebody else wrote after this patch, or this
         # apiserver dropped what it doesn't know.
         if left is not None and not (is_answer and _overlaps(left, patch)):
-            self._due(entry, 0 if _is_urgent(entry) else HOLD_SECONDS)
+            self._due(entry, 0 if entry.is_urgent() else HOLD_SECONDS)
         else:
             entry.settled = left
 
-    async def _delete(self, entry: _Entry) -> None:
+    async def _delete(self, entry: Entry) -> None:
         meta = entry.record.pod.metadata
         options = {
             "apiVersion": "v1",
@@ -252,7 +218,7 @@ class StatusManager:
         self._back()
         entry.deleted = True
 
-    def _away(self, entry: _Entry, error: APIError) -> None:
+    def _away(self, entry: Entry, error: APIError) -> None:
         """Let everything wait a moment: one try finds out for all whether it is back."""
         now = self._clock.monotonic()
         self._due(entry, 0)
@@ -276,35 +242,6 @@ def _is_namesake(error: APIError) -> bool:
     return isinstance(error, Conflict | Invalid) and any(text in error.message for text in told)
 
 
-def _wanted(entry: _Entry) -> Document:
-    wanted = status_document(entry.status)
-    return continued(entry.live, wanted) if entry.record.manifest_uid else wanted
-
-
-def _is_urgent(entry: _Entry) -> bool:
-    """Tell whether somebody waits for this status: a new phase, readiness, an end."""
-    status, live = entry.status, entry.live
-    if status.phase not in (live.get("phase"), "Pending"):
-        return True
-    return _ready(live.get("conditions") or ()) != next(
-        (c.status == "True" for c in status.conditions if c.type == "Ready"), False
-    )
-
-
-def _ready(conditions: Any) -> bool:
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-
-
 def _overlaps(left: Document, sent: Document) -> bool:
     """Tell whether what is left is part of what was sent: then sending it again won't help."""
     return all(name in sent and sent[name] == value for name, value in left.items())
-
-
-def _pictures(mirror: Document, record: PodRecord) -> bool:
-    """Tell whether a mirror pod shows this version of a static pod and not an earlier one."""
-    shown = mirror["metadata"].get("annotations", {}).get(CONFIG_MIRROR)
-    return bool(shown == record.pod.metadata.annotations.get(CONFIG_HASH))
-
-
-def _name(entry: _Entry) -> str:
-    return entry.record.pod.full_name
