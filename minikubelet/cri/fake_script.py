@@ -102,6 +102,10 @@ class Script:
         """
         self._plans.append(_Plan(method, fault, when, nth))
 
+    def plan_nothing(self) -> None:
+        """Forget what was planned: everything works again."""
+        self._plans.clear()
+
     def count(self, method: str) -> int:
         """Return how often a method was called."""
         return sum(call.method == method for call in self.calls)

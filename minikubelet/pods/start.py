@@ -99,7 +99,7 @@ async def _create(
         raise _failed(kit, state, container, problem.reason, problem.message) from problem
     kit.timeline.mark(state.uid, "creating", container.name)
     newest = view.newest(container.name)
-    if newest is not None and newest.start_cancelled:
+    if newest is not None and newest.start_cancelled and not _extra_count(state, container):
         await _clear_the_name(kit, state, container, newest)
     try:
         config, files = await _config(kit, state, container, view, sandbox, image)
@@ -123,12 +123,17 @@ async def _create(
 async def _clear_the_name(
     kit: Kit, state: PodState, container: Container, record: ContainerRecord
 ) -> None:
-    """Remove a container that was never run: the next one has its count, and so its name."""
+    """Remove a container that was never run: the next one has its count, and so its name.
+
+    One that the runtime can't remove (containerd may have lost its own task) keeps the name; after
+    some tries the next one has another.
+    """
     try:
         await kit.runtime.remove_container(record.id)
     except CRIError as error:
-        reason = "CreateContainerError"
-        raise _failed(kit, state, container, reason, str(error)) from error
+        raise _failed(
+            kit, state, container, "CreateContainerError", str(error), conflict=True
+        ) from error
     finally:
         state.acted(kit)
 
@@ -143,11 +148,9 @@ async def _config(
 ) -> tuple[m.ContainerConfig, ContainerFiles]:
     pod = state.pod
     objects = await kit.objects.env(pod, container)
-    conflicts = state.conflicts.get(container.name, 0) // CONFLICTS_BEFORE_NEXT_COUNT
     newest = view.newest(container.name)
-    files = await prepare_files(
-        kit.node, pod, container, newest, sandbox.ips, extra_count=conflicts
-    )
+    extra = _extra_count(state, container)
+    files = await prepare_files(kit.node, pod, container, newest, sandbox.ips, extra_count=extra)
     inputs = ContainerInputs(
         image=image,
         restart_count=files.restart_count,
@@ -169,6 +172,11 @@ async def _config(
         made = await kit.volumes.subpaths(pod, container, wanted, state.volumes)
         inputs = replace(inputs, subpaths=made)
     return container_config(pod, container, kit.node, inputs), files
+
+
+def _extra_count(state: PodState, container: Container) -> int:
+    """Return by how much a container's count is raised, since names below were found taken."""
+    return state.conflicts.get(container.name, 0) // CONFLICTS_BEFORE_NEXT_COUNT
 
 
 def _target(container: Container, view: PodRuntimeStatus) -> str:

@@ -8,7 +8,7 @@ SyncTerminatedPod.
 
 import structlog
 
-from minikubelet.cri.errors import NotFound
+from minikubelet.cri.errors import CRIError, NotFound
 from minikubelet.lifecycle.runtime import PodRuntimeStatus
 from minikubelet.pods.cgroups import remove_cgroup
 from minikubelet.pods.files import remove_pod_files
@@ -38,7 +38,12 @@ async def terminate_pod(
     state.is_terminal = True
     state.update_status(kit)
     if removed:
-        await _remove_sandboxes(kit, state, after)
+        try:
+            await _remove_sandboxes(kit, state, after)
+        except CRIError as error:
+            # What can't be removed is stopped at least: that is what others wait for.
+            _log.info("a sandbox can't be removed yet", uid=state.uid, error=str(error))
+            await kill_pod(kit, state, after)
     elif any(sandbox.ready for sandbox in after.sandboxes):
         return False
     kit.timeline.mark(state.uid, "stopped")

@@ -269,8 +269,13 @@ class Worker:
         if outcome.terminal:
             self._end_itself()
             return
-        await trim_dead(kit, state, kit.cache.get(self.uid))
         self._again_in(outcome.again_in)
+        try:
+            await trim_dead(kit, state, kit.cache.get(self.uid))
+            self._tell("cannot remove what the pod has outgrown", "")
+        except CRIError as error:
+            # The living part of the pod doesn't wait for it.
+            self._tell("cannot remove what the pod has outgrown", str(error))
 
     def _tell(self, event: str, error: str, *, level: str = "warning") -> None:
         self._troubles.tell(event, error, level=level, stage=self.stage.value)
