@@ -98,9 +98,10 @@ def session_mark() -> Iterator[leftovers.Mark]:
     lock, mark = _take_slot()
     for version in (*VERSIONS, "cluster"):
         Containerd(version, mark.containerd_folder(version)).clean()
-    leftovers.end_cgroup(mark.cgroup)
     clusters.Cluster(mark.cluster_folder).clean()
-    shutil.rmtree(mark.folder, ignore_errors=True)
+    leftovers.clear(mark)
+    if mark.folder.exists():
+        shutil.rmtree(mark.folder)
     mark.folder.mkdir()
     yield mark
     leftovers.remove_cgroup_root(mark)

@@ -9,6 +9,7 @@ things, and a second session at the same time doesn't matter.
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,7 +19,7 @@ from pathlib import Path
 import anyio
 
 from minikubelet.host.cgroups import Cgroups, detect
-from minikubelet.host.mounts import mounts_below
+from minikubelet.host.mounts import mounts_below, unmount
 
 SHARED = Path("/run/minikubelet-hack/instances")
 
@@ -71,6 +72,21 @@ def remove_cgroup_root(mark: Mark) -> None:
             (mount / mark.cgroup).rmdir()
 
 
+def clear(mark: Mark) -> None:
+    """Remove the agents, cgroups, mounts and log links that a killed session left in its folder.
+
+    Containerds and the cluster go before it, with their own clean; the folder goes after it.
+    """
+    for pid, _ in _processes_of(mark):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    end_cgroup(mark.cgroup)
+    for point in mounts_below(str(mark.folder)):
+        unmount(point, detach=True)
+    for link in _log_links_of(mark):
+        link.unlink(missing_ok=True)
+
+
 def end_cgroup(cgroup: str) -> None:
     """Kill all that runs in a cgroup or below, and remove it.
 
@@ -87,12 +103,16 @@ def _mounts(mark: Mark) -> list[str]:
 
 
 def _log_links(mark: Mark) -> list[str]:
+    return [f"log link {link}" for link in _log_links_of(mark)]
+
+
+def _log_links_of(mark: Mark) -> list[Path]:
     found = []
     for link in sorted(Path("/var/log/containers").glob("*.log")):
         # Other agents of the machine remove theirs at the same time.
         with suppress(FileNotFoundError):
             if str(link.readlink()).startswith(f"{mark.folder}/"):
-                found.append(f"log link {link}")
+                found.append(link)
     return found
 
 
@@ -130,6 +150,10 @@ def _cgroups(mark: Mark) -> list[str]:
 
 
 def _processes(mark: Mark) -> list[str]:
+    return [f"process {pid} {command}" for pid, command in _processes_of(mark)]
+
+
+def _processes_of(mark: Mark) -> list[tuple[int, str]]:
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
@@ -143,5 +167,5 @@ def _processes(mark: Mark) -> list[str]:
             continue
         # A zombie has no command line: it is PID 1's to reap and uses nothing.
         if command and (f"{mark.folder}/" in command or f"/{mark.cgroup}/" in cgroups):
-            found.append(f"process {folder.name} {command.strip()}")
+            found.append((int(folder.name), command.strip()))
     return found

@@ -1,6 +1,7 @@
-"""The search for leftovers finds each kind, and nothing on a clean machine."""
+"""The search for leftovers finds each kind, and none on a clean machine; a killed session's go."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from minikubelet.host import mounts
 from minikubelet.host.cgroups import detect
-from tests.leftovers import Mark, find
+from tests.leftovers import Mark, clear, find
 
 
 @pytest.fixture
@@ -103,4 +104,20 @@ def test_each_kind_is_found(
     finally:
         undo()
     assert [line.startswith(kind) for line in found] == [True]
+    assert find(mark) == []
+
+
+@pytest.mark.root
+def test_what_a_killed_session_left_is_cleared(mark: Mark) -> None:
+    below = mark.folder / "mounted" / "again"
+    a_mount(mark)
+    below.mkdir()
+    mounts.tmpfs(str(below), 4096)
+    a_cgroup(mark)
+    a_log_link(mark)
+    (mark.folder / "file").touch()
+    with subprocess.Popen(["tail", "-f", str(mark.folder / "file")]) as process:
+        assert {line.split()[0] for line in find(mark)} == {"mount", "cgroup", "log", "process"}
+        clear(mark)
+        assert process.wait(5) == -signal.SIGKILL
     assert find(mark) == []
