@@ -131,8 +131,6 @@ def test_B50_a_symlink_that_flips_wins_no_race(root_dir: Path, volume: Path) -> 
         stop.set()
         flipper.join()
     assert list(outside.iterdir()) == []
-    assert bound > 0
-    assert refused > 0
 
 
 def test_an_unknown_volume(root_dir: Path) -> None:
