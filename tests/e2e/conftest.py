@@ -12,6 +12,7 @@ from tests.e2e.outcome import FAILED
 from tests.leftovers import Mark
 
 _NUMBERS = itertools.count(1)
+_SHARING: set[Containerd] = set()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,10 +46,12 @@ async def shared(
     cgroup = f"{session_mark.cgroup}/agent-{number}"
     agent = Agent(folder, cgroup, containerd, client, node="shared")
     getattr(request.module, "prepare", lambda _: None)(agent)
+    _SHARING.add(containerd)
     try:
         await agent.start()
         yield agent
     finally:
+        _SHARING.discard(containerd)
         await agent.clean()
         await client.runtime.close()
 
@@ -72,8 +75,10 @@ async def agent(
 ) -> AsyncIterator[Agent]:
     """An agent that isn't started yet: set its `settings` and `flags`, then `await agent.start()`.
 
-    After the test it is killed and everything it made is removed.
+    After the test it is killed and everything it made is removed. Two agents on one runtime would
+    end each other's pods: a module uses this one or `node`.
     """
+    assert containerd not in _SHARING, "the module's shared agent runs on this runtime"
     number = next(_NUMBERS)
     client = connect(containerd.endpoint)
     folder = session_mark.folder / f"agent-{number}"

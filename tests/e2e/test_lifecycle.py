@@ -319,30 +319,6 @@ async def test_B33_hook_and_signal_share_one_budget(node: Agent) -> None:
 # status
 
 
-async def test_B59_a_removed_init_container_stays_completed(agent: Agent) -> None:
-    """Also when the agent or the regular container is started anew."""
-    await agent.start()
-    init = a_shell("init", "true")
-    await agent.run("cleaned", a_shell("main", FOREVER), initContainers=[init])
-    record = (await agent.containers("cleaned", "init"))[0]
-    await agent.client.runtime.remove_container(record.id)
-
-    async def completed() -> bool:
-        status = await agent.container_status("cleaned", "init")
-        ended = status.get("state", {}).get("terminated", {})
-        return ended.get("exitCode") == 0 and await agent.is_ready("cleaned")
-
-    await agent.wait_until("the init container is completed", completed)
-    agent.kill()
-    await agent.start()
-    await agent.wait_until("it is completed after a restart", completed)
-    main = (await agent.containers("cleaned", "main"))[-1]
-    os.kill(await pid_of(agent, main.id), signal.SIGKILL)
-    await agent.wait_until("main is restarted", lambda: restarted(agent, "cleaned", "main", 1))
-    await agent.wait_until("the pod is ready again", completed)
-    assert await agent.containers("cleaned", "init") == []
-
-
 async def test_B68_the_network_of_a_sandbox_is_torn_down_once(node: Agent) -> None:
     await node.run("stoponce", a_shell("main", FOREVER))
     sandbox = (await node.sandboxes("stoponce"))[0].id

@@ -226,40 +226,6 @@ async def test_B37_a_timed_out_probe_leaves_nothing(node: Agent, number: int, sc
     assert await restarts(node, name) == 0
 
 
-async def test_B23_a_sidecar_with_a_startup_probe_survives_the_agent(agent: Agent) -> None:
-    """What crashes beside it after the agent's restart is restarted."""
-    prepare(agent)
-    await agent.start()
-    side = a_shell("side", FOREVER, restartPolicy="Always", startupProbe=shell("true"))
-    main = a_shell("main", "while ! test -f /d/crash; do sleep 0.1; done; rm /d/crash; exit 1")
-    main["volumeMounts"] = MOUNT["volumeMounts"]
-    await agent.run("side", main, initContainers=[side], **SCRATCH)
-    agent.kill()
-    await agent.start()
-    await agent.exec("side", "main", "touch /d/crash")
-    await agent.wait_until("main is restarted", lambda: restarted(agent, "side"))
-    await agent.wait_until("the pod is ready again", lambda: agent.is_ready("side"))
-    assert await restarts(agent, "side", "side") == 0
-
-
-async def test_ready_and_started_outlive_the_agent(agent: Agent) -> None:
-    await agent.start()
-    probes = {
-        "startupProbe": shell("true", periodSeconds=1),
-        "readinessProbe": shell("true", periodSeconds=30),
-    }
-    await agent.run("kept", a_shell("main", FOREVER, **probes))
-    before = (await agent.status("kept"))["conditions"]
-    agent.kill()
-    await agent.start()
-
-    async def unchanged() -> bool:
-        status = await agent.status("kept")
-        return bool(status.get("conditions") == before)
-
-    await always(unchanged, 3)
-
-
 async def test_a_probe_s_own_grace_counts(node: Agent) -> None:
     stubborn = "trap '' TERM; while :; do sleep 0.1; done"
     liveness = shell("false", failureThreshold=1, terminationGracePeriodSeconds=1)

@@ -25,16 +25,21 @@ CLIENT = ("kube-apiserver-kubelet-client", "system:masters")
 ECHO = "nc -ll -p 8080 -e cat"
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
 class Door:
     """The way to an agent's port."""
 
     def __init__(self, agent: Agent) -> None:
         self.authority = Authority(agent.folder)
         self.pair = self.authority.sign(*CLIENT)
+        self.port = _free_port()
         self.certificate = agent.folder / "pki" / "kubelet.crt"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
 
     @asynccontextmanager
     async def session(self, *, known: bool = True) -> AsyncIterator[aiohttp.ClientSession]:
@@ -56,6 +61,11 @@ class Door:
 
 
 _DOORS: dict[Path, Door] = {}
+
+
+def port_of(agent: Agent) -> int:
+    """Return the port that `prepare` gave an agent."""
+    return _DOORS[agent.folder].port
 
 
 def prepare(agent: Agent) -> None:
@@ -243,22 +253,3 @@ def open_files(node: Agent) -> int:
     """The number of files and connections that the agent has open."""
     assert node._process is not None
     return len(list(Path(f"/proc/{node._process.pid}/fd").iterdir()))
-
-
-async def test_a_port_that_is_taken_ends_the_start_with_its_reason(agent: Agent) -> None:
-    prepare(agent)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", _DOORS[agent.folder].port))
-        taken.listen()
-        await agent.start()
-        assert await agent.ended() == 1
-    log = agent.log_file.read_text()
-    assert f"cannot serve the kubelet API on 127.0.0.1 port {_DOORS[agent.folder].port}" in log
-    assert "Traceback" not in log
-
-
-async def test_without_authentication_no_port_is_opened(agent: Agent) -> None:
-    await agent.start()
-    assert agent._process is not None
-    sockets = await anyio.run_process(["ss", "-tlnp"])
-    assert f"pid={agent._process.pid},".encode() not in sockets.stdout

@@ -1,4 +1,4 @@
-"""Two nodes that have joined a real control plane, for all tests of this folder."""
+"""Two nodes that have joined a real control plane, for all tests of a module."""
 
 import itertools
 import json
@@ -84,9 +84,9 @@ class Nodes:
         return "\n".join([seen, *(node.log() for node in self.nodes)])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def joined(session_mark: Mark, cluster: Cluster) -> Iterator[Nodes]:
-    """Both nodes, ready."""
+    """Both nodes, ready; gone after the module, whose cluster other modules' nodes join."""
     nodes = Nodes(cluster, tuple(Node(session_mark, cluster, number) for number in (1, 2)))
     try:
         with ThreadPoolExecutor() as pool:
