@@ -64,13 +64,19 @@ class Apiserver:
         if connection is None:
             connection = self._local.connection = self.connection()
         headers = {"Content-Type": "application/json"}
-        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
-        answer = connection.getresponse()
-        text = answer.read()
+        text = json.dumps(body) if body is not None else None
+        try:
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+        except ConnectionError:  # the server closes what was idle for a while
+            connection.close()
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+        found = answer.read()
         if answer.status not in _OK:
-            raise BenchError(f"{method} {path}: {answer.status} {text[:300]!r}")
+            raise BenchError(f"{method} {path}: {answer.status} {found[:300]!r}")
         document: dict[str, Any] = (
-            json.loads(text) if answer.status != http.HTTPStatus.NOT_FOUND else {}
+            json.loads(found) if answer.status != http.HTTPStatus.NOT_FOUND else {}
         )
         return document
 

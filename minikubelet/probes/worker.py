@@ -90,10 +90,12 @@ class Worker:
     def first_tick(self, now: float, spread: Callable[[float], float]) -> float:
         """Return the first tick for a target that has just become worth an attempt.
 
-        `spread` gives the seconds that a look at something older than the agent is put off.
+        `spread` gives the seconds that a look at something older than the agent is put off: all at
+        once would be a herd. What isn't known to be ready or started yet is asked at once.
         """
         earliest = max(now, self.target.began + self.probe.initial_delay_seconds)
-        if self.target.is_older:
+        is_well = self.kind is ProbeKind.LIVENESS or self.state.result is Result.SUCCESS
+        if self.target.is_older and is_well:
             self.anchor = now + spread(self.period)
         elif self.kind is ProbeKind.READINESS:
             self.anchor = earliest

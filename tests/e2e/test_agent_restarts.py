@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from minikubelet.agent.agent import STATE_FOLDER
 from tests.e2e.agent import FOREVER, Agent, a_shell
 from tests.e2e.test_lifecycle import pid_of, prepare, restarted
 from tests.e2e.test_probes import MOUNT, SCRATCH, always, shell
@@ -59,6 +60,13 @@ async def test_ready_and_started_outlive_the_agent(agent: Agent) -> None:
         "readinessProbe": shell("true", periodSeconds=30),
     }
     await agent.run("kept", a_shell("main", FOREVER, **probes))
+
+    def is_noted() -> bool:
+        notes = (agent.root / STATE_FOLDER / "pods").glob("*.json")
+        return any('"ready": true' in note.read_text() for note in notes)
+
+    # What is told is written down a moment later.
+    await agent.wait_until("it is written down", is_noted)
     before = (await agent.status("kept"))["conditions"]
     agent.kill()
     await agent.start()

@@ -293,11 +293,21 @@ async def test_a_tick_that_passes_during_an_attempt_is_made_up_for() -> None:
 
 
 async def test_after_a_restart_first_looks_are_spread_over_a_period() -> None:
+    ready = msgspec.structs.replace(running(ago=100), ready=True)
+    async with a_node(random=0.7) as node:
+        node.manager.add(probed(readiness=probe(), liveness=probe()), of(ready))
+        node.observe(of(ready))
+        await anyio.sleep(15)
+    assert node.at("Readiness") == pytest.approx([7], abs=ALMOST)
+    assert node.at("Liveness") == pytest.approx([7], abs=ALMOST)
+
+
+async def test_what_is_not_known_to_be_ready_is_asked_at_once_after_a_restart() -> None:
     async with a_node(random=0.7) as node:
         node.manager.add(probed(readiness=probe(), liveness=probe()), NO_STATUS)
         node.observe(of(running(ago=100)))
         await anyio.sleep(15)
-    assert node.at("Readiness") == pytest.approx([7], abs=ALMOST)
+    assert node.at("Readiness") == pytest.approx([0, 10], abs=ALMOST)
     assert node.at("Liveness") == pytest.approx([7], abs=ALMOST)
 
 
