@@ -68,7 +68,7 @@ class Apiserver:
         try:
             connection.request(method, path, text, headers)
             answer = connection.getresponse()
-        except ConnectionError:  # the server closes what was idle for a while
+        except (ConnectionError, ssl.SSLEOFError):  # what is idle for a while is closed
             connection.close()
             connection.request(method, path, text, headers)
             answer = connection.getresponse()
