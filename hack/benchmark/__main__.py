@@ -21,7 +21,7 @@ from benchmark.sessions import Samples, Sessions
 from benchmark.usage import Meter
 
 _MANY = (30, 110)
-_BARE = (cases.START, cases.INITS, cases.many(30).running)
+_BARE = frozenset(api_cases.BARE.values())
 
 
 def _arguments() -> argparse.Namespace:
@@ -133,16 +133,14 @@ def _measure_cluster(arguments: argparse.Namespace) -> str:
     bare = BareCalls(report.BARE, room)
     alone = Sessions(observer, Meter("containerd"), samples, lambda case: case in _BARE)
     alone.warm_up(bare)
-    rounds = arguments.rounds or (1 if arguments.quick else 3)
-    for _ in range(rounds):
-        alone.few(bare, arguments.repeats, gone=False)
-        alone.many(bare, 30, idle=False)
     agents = [
         JoinedKubelet(report.KUBELET, room, apiserver),
         JoinedMinikubelet(report.MINIKUBELET, room, apiserver),
     ]
-    sessions = APISessions(apiserver, observer, samples, lambda case: case in wanted)
-    api_plan.run(agents, sessions, rounds, arguments.repeats, quick=arguments.quick)
+    both = APISessions(apiserver, observer, samples, lambda case: case in wanted)
+    rounds = arguments.rounds or (1 if arguments.quick else 3)
+    plan = api_plan.Plan(wanted, rounds, arguments.repeats, quick=arguments.quick)
+    plan.run(bare, alone, agents, both)
     observer.close()
 
     def of(case: Case, contestant: str) -> list[float]:

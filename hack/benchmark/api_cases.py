@@ -18,5 +18,13 @@ CPU = Case("api-agent30", "idle with 30 pods of the API: CPU of the agent", "s/m
 MEMORY = Case("api-rss30", "memory (VmRSS) of the agent with 30 pods of the API", "MiB", share=1.0)
 ALL = (READY, READY_INITS, GONE, REQUESTS, EVENTS, MANY_30, MANY_110, CPU, MEMORY)
 
-BARE = {READY.key: START, READY_INITS.key: INITS, MANY_30.key: many(30).running}
+FEW = frozenset({READY, READY_INITS, GONE, REQUESTS, EVENTS})
+OF_30 = frozenset({MANY_30, CPU, MEMORY})
+
+BARE = {
+    READY.key: START,
+    READY_INITS.key: INITS,
+    MANY_30.key: many(30).running,
+    MANY_110.key: many(110).running,
+}
 """What the bare CRI calls do of a case."""

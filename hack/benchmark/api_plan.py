@@ -1,18 +1,18 @@
 """The plan of `hack/bench --cluster`: both agents as nodes, in turn, beside the bare CRI calls."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from benchmark import api_cases as cases
 from benchmark.apiserver import Apiserver, PodWatch
 from benchmark.calm import wait_for_calm
 from benchmark.cases import Case
-from benchmark.contestants import Agent
+from benchmark.contestants import Agent, BareCalls
 from benchmark.manifests import pod
 from benchmark.observe import Observer
 from benchmark.room import say
-from benchmark.sessions import IDLE_SECONDS, Samples
+from benchmark.sessions import IDLE_SECONDS, Samples, Sessions
 
 _SETTLE_SECONDS = 2.0
 _POD_SECONDS = 60.0
@@ -116,22 +116,32 @@ class APISessions:
         self._samples.add(cases.MEMORY, agent.name, agent.meter.rss_bytes() / _MIB)
 
 
-def run(
-    agents: Sequence[Agent],
-    sessions: APISessions,
-    rounds: int,
-    repeats: int,
-    *,
-    quick: bool,
-) -> None:
-    """Measure; the slow parts in the last round and every second before."""
-    for number in range(rounds):
-        say(f"round {number + 1} of {rounds}")
-        slow = not quick and (rounds - 1 - number) % 2 == 0
-        for agent in agents:
-            sessions.few(agent, repeats)
-        for agent in agents:
-            sessions.many(agent, _PODS, idle=slow)
-        if slow:
-            for agent in agents:
-                sessions.many(agent, _MORE_PODS, idle=False)
+class Plan:
+    """What is measured how often: the slow parts in the last round and every second before."""
+
+    def __init__(self, wanted: Collection[Case], rounds: int, repeats: int, *, quick: bool) -> None:
+        self.wanted = frozenset(wanted)
+        self._rounds = rounds
+        self._repeats = repeats
+        self._quick = quick
+
+    def run(
+        self, bare: BareCalls, alone: Sessions, agents: Sequence[Agent], both: APISessions
+    ) -> None:
+        """Measure: the bare calls and each agent, in turn."""
+        few, of_30 = bool(self.wanted & cases.FEW), bool(self.wanted & cases.OF_30)
+        for number in range(self._rounds):
+            say(f"round {number + 1} of {self._rounds}")
+            slow = not self._quick and (self._rounds - 1 - number) % 2 == 0
+            if few:
+                alone.few(bare, self._repeats, gone=False)
+                for agent in agents:
+                    both.few(agent, self._repeats)
+            if of_30:
+                alone.many(bare, _PODS, idle=False)
+                for agent in agents:
+                    both.many(agent, _PODS, idle=slow)
+            if slow and cases.MANY_110 in self.wanted:
+                alone.many(bare, _MORE_PODS, idle=False)
+                for agent in agents:
+                    both.many(agent, _MORE_PODS, idle=False)

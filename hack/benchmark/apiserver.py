@@ -112,13 +112,18 @@ class PodWatch:
         thread.start()
 
     def _follow(self, version: str) -> None:
-        connection = self._apiserver.connection(3600)
-        connection.request("GET", f"{PODS}?watch=1&resourceVersion={version}&timeoutSeconds=7200")
-        answer = connection.getresponse()
-        while line := answer.readline():
-            now = time.monotonic()
-            event = json.loads(line)
-            self._take(event["type"], event["object"], now)
+        """Watch for ever: the server ends a watch whose reader was too slow for its buffer."""
+        while True:
+            connection = self._apiserver.connection(3600)
+            path = f"{PODS}?watch=1&resourceVersion={version}&timeoutSeconds=7200"
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            while line := answer.readline():
+                now = time.monotonic()
+                event = json.loads(line)
+                self._take(event["type"], event["object"], now)
+                version = event["object"]["metadata"]["resourceVersion"]
+            connection.close()
 
     def _take(self, kind: str, pod: Mapping[str, Any], now: float) -> None:
         name = pod["metadata"]["name"]

@@ -26,11 +26,14 @@ Pods = Mapping[str, PodRecord]
 class MergeState:
     """What was delivered last by each source, and which pods (by uid) were given out for it.
 
-    `ran` is who had a name (full name ▶ source and pod) before the agent's restart.
+    `made_of` are the delivered records that these were made of: one that is delivered again, the
+    very same, has no news, and a set of hundreds costs as much as what changed in it. `ran` is who
+    had a name (full name ▶ source and pod) before the agent's restart.
     """
 
     sets: Mapping[str, SourceSet] = field(default_factory=dict)
     pods: Mapping[str, Pods] = field(default_factory=dict)
+    made_of: Mapping[str, Pods] = field(default_factory=dict)
     ran: Mapping[str, tuple[str, PodRecord]] = field(default_factory=dict)
 
     @property
@@ -66,11 +69,11 @@ def merge(
     wanted, conflicts = _settle(state, sets)
     # What was adopted for a source that is silent stays as it is.
     pods: dict[str, Pods] = {s: given for s, given in state.pods.items() if s not in sets}
+    made_of: dict[str, Pods] = {}
     changes: dict[Op, list[PodUpdate]] = {op: [] for op in Op}
     for source in _sources(sets):
-        pods[source], by_op = _difference(
-            state.pods.get(source, {}), wanted.get(source, ()), source, now_seen
-        )
+        made_of[source] = {record.uid: record for record in wanted.get(source, ())}
+        pods[source], by_op = _difference(state, made_of[source], source, now_seen)
         for op, records in by_op.items():
             if records:
                 changes[op].append(PodUpdate(op, source, tuple(records)))
@@ -84,7 +87,7 @@ def merge(
         )  # tells that the source is there
     order = (Op.REMOVE, Op.ADD, Op.UPDATE, Op.DELETE, Op.RECONCILE)
     updates = tuple(update for op in order for update in changes[op])
-    return MergeState(sets, pods, state.ran), updates, conflicts
+    return MergeState(sets, pods, made_of, state.ran), updates, conflicts
 
 
 def adopted(state: MergeState, source: str, records: Iterable[PodRecord]) -> MergeState:
@@ -151,13 +154,16 @@ def _location(origin: str) -> str:
 
 
 def _difference(
-    known: Pods, wanted: Iterable[PodRecord], source: str, now_seen: str
+    state: MergeState, wanted: Pods, source: str, now_seen: str
 ) -> tuple[Pods, dict[Op, list[PodRecord]]]:
+    known, made_of = state.pods.get(source, {}), state.made_of.get(source, {})
     pods: dict[str, PodRecord] = {}
     changes: dict[Op, list[PodRecord]] = {op: [] for op in Op}
-    for record in sorted(wanted, key=_age):
+    for record in sorted(wanted.values(), key=_age):
         old = known.get(record.uid)
-        if old is None:
+        if old is not None and made_of.get(record.uid) is record:
+            new = old
+        elif old is None:
             new = _annotated(record, {CONFIG_SOURCE: source, CONFIG_SEEN: now_seen})
             changes[Op.ADD].append(new)
         else:

@@ -66,6 +66,23 @@ def test_nothing_new_gives_nothing() -> None:
     assert state.pods[FILE]["u1"].pod.metadata.annotations["kubernetes.io/config.seen"] == SEEN
 
 
+def test_the_very_same_record_is_not_even_compared() -> None:
+    delivered = SourceSet(API, (record(), record("other", "u2")))
+    before = state_of(delivered)
+    changed = record("other", "u2", image="b:2")
+    after, updates, _ = merge(before, SourceSet(API, (delivered.pods[0], changed)), LATER)
+    assert told(updates) == [("UPDATE", "api", ["u2"])]
+    assert after.pods[API]["u1"] is before.pods[API]["u1"]
+
+
+def test_a_record_that_had_lost_its_uid_is_news_when_the_owner_goes() -> None:
+    owner, other = record(origin="/m/a.yaml"), record("copy", origin="/m/b.yaml", image="b:2")
+    state = state_of(SourceSet(FILE, (owner, other)))
+    state, updates, _ = merge(state, SourceSet(FILE, (other,)), LATER)
+    assert told(updates) == [("UPDATE", "file", ["u1"])]
+    assert state.pods[FILE]["u1"].pod.metadata.name == "copy"
+
+
 def test_the_first_empty_set_tells_that_the_source_is_there() -> None:
     state, updates, _ = merge(MergeState(), SourceSet(FILE, ()), SEEN)
     assert told(updates) == [("ADD", "file", [])]
