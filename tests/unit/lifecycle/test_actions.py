@@ -147,6 +147,8 @@ class TestInitContainers:
     def test_B25_a_finished_init_container_is_not_run_again(self) -> None:
         pod = a_pod(a_container("a"), init=(INIT,))
         assert decide(pod, view(record("a"), record("init", E))).init == ()
+        before_the_regular_one = decide(pod, view(record("init", E)))
+        assert (before_the_regular_one.init, before_the_regular_one.regular) == ((), ("a",))
 
     def test_B59_success_is_remembered_while_the_sandbox_lives(self) -> None:
         status = view(record("a", E, code=1))
