@@ -27,7 +27,8 @@ async def test_B57_a_command_ends_with_its_process_though_a_child_keeps_the_pipe
             execs.exited(container_id, 5)
 
         group.start_soon(exit_soon)
-        reply = await execs.run(container_id, ["sh", "-c", "sleep 999 &"], 0)
+        with anyio.fail_after(60):
+            reply = await execs.run(container_id, ["sh", "-c", "sleep 999 &"], 0)
     assert reply.exit_code == 5
     assert anyio.current_time() - began == pytest.approx(3 + DRAIN_SECONDS)
 
