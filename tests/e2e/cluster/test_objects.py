@@ -1,6 +1,7 @@
 """Variables and tokens in containers of a real node: from ConfigMaps, Secrets, Services."""
 
 import base64
+import http.client
 import json
 import time
 from collections.abc import Mapping
@@ -181,6 +182,16 @@ async def test_a_pod_reaches_the_apiserver_with_its_own_token(worker: Worker) ->
     bound = claims["kubernetes.io"]
     assert bound["pod"]["uid"] == pod["metadata"]["uid"]
     assert bound["node"]["name"] == worker.node
+    # Bound to the pod: with it the token ends.
+    token = await run(worker, "client", f"cat {ACCESS}/token")
+    assert await reviewed(worker, token)
+    await worker.delete("pod", "client")
+    await worker.pod_gone("client")
+
+    async def refused() -> bool:
+        return not await reviewed(worker, token)
+
+    await worker.wait_until("its token is void", refused)
 
 
 async def from_inside(worker: Worker, pod: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -214,6 +225,18 @@ def claims_of(token: str) -> dict[str, Any]:
     part = token.split(".")[1]
     claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     return claims
+
+
+async def reviewed(worker: Worker, token: str) -> bool:
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": token},
+    }
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    status, answer = await worker.admin.request("POST", path, review)
+    assert status == http.client.CREATED
+    return bool(answer["status"].get("authenticated"))
 
 
 async def test_projected_tokens_of_other_audiences(worker: Worker) -> None:
