@@ -81,9 +81,14 @@ def clear(mark: Mark) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     end_cgroup(mark.cgroup)
-    for point in mounts_below(str(mark.folder)):
+    detach(mark.folder)
+
+
+def detach(folder: Path) -> None:
+    """Take away what ties a folder to the machine: mounts below it, log links into it."""
+    for point in mounts_below(str(folder)):
         unmount(point, detach=True)
-    for link in _log_links_of(mark):
+    for link in _log_links_into(folder):
         link.unlink(missing_ok=True)
 
 
@@ -103,15 +108,15 @@ def _mounts(mark: Mark) -> list[str]:
 
 
 def _log_links(mark: Mark) -> list[str]:
-    return [f"log link {link}" for link in _log_links_of(mark)]
+    return [f"log link {link}" for link in _log_links_into(mark.folder)]
 
 
-def _log_links_of(mark: Mark) -> list[Path]:
+def _log_links_into(folder: Path) -> list[Path]:
     found = []
     for link in sorted(Path("/var/log/containers").glob("*.log")):
         # Other agents of the machine remove theirs at the same time.
         with suppress(FileNotFoundError):
-            if str(link.readlink()).startswith(f"{mark.folder}/"):
+            if str(link.readlink()).startswith(f"{folder}/"):
                 found.append(link)
     return found
 

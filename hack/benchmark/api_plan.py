@@ -120,7 +120,7 @@ class Plan:
     """What is measured how often: the slow parts in the last round and every second before."""
 
     def __init__(self, wanted: Collection[Case], rounds: int, repeats: int, *, quick: bool) -> None:
-        self.wanted = frozenset(wanted)
+        self._wanted = frozenset(wanted)
         self._rounds = rounds
         self._repeats = repeats
         self._quick = quick
@@ -129,7 +129,7 @@ class Plan:
         self, bare: BareCalls, alone: Sessions, agents: Sequence[Agent], both: APISessions
     ) -> None:
         """Measure: the bare calls and each agent, in turn."""
-        few, of_30 = bool(self.wanted & cases.FEW), bool(self.wanted & cases.OF_30)
+        few, of_30 = bool(self._wanted & cases.FEW), bool(self._wanted & cases.OF_30)
         for number in range(self._rounds):
             say(f"round {number + 1} of {self._rounds}")
             slow = not self._quick and (self._rounds - 1 - number) % 2 == 0
@@ -141,7 +141,7 @@ class Plan:
                 alone.many(bare, _PODS, idle=False)
                 for agent in agents:
                     both.many(agent, _PODS, idle=slow)
-            if slow and cases.MANY_110 in self.wanted:
+            if slow and cases.MANY_110 in self._wanted:
                 alone.many(bare, _MORE_PODS, idle=False)
                 for agent in agents:
                     both.many(agent, _MORE_PODS, idle=False)

@@ -20,10 +20,7 @@ def hold_back(
     now = kit.clock.monotonic()
     held: dict[str, float] = {}
     if not actions.create_sandbox:
-        due = {*actions.init, *actions.regular}
-        for container in state.pod.all_containers():
-            if container.name not in due:
-                continue
+        for container in state.containers((*actions.init, *actions.regular)):
             loop = crashloop.crash_loop(state.backoff, state.pod, container, view, now)
             if loop is None:
                 newest = view.newest(container.name)

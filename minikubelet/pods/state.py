@@ -4,7 +4,7 @@ Owned by one worker; `sync`, `start`, `kill` and `terminate` read and write it w
 them. Everything here can be lost: what a restart needs goes to `state.pods` through `memory()`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -225,6 +225,10 @@ class PodState:
             self.told = True
             kit.statuses.tell(self.record, status, static=self.static)
         return status
+
+    def containers(self, names: Collection[str]) -> Iterator[Container]:
+        """Yield the pod's containers of these names, of all kinds, in spec order."""
+        return (c for c in self.pod.all_containers() if c.name in names)
 
     def acted(self, kit: Kit) -> None:
         """Note an action just done: no older view may lead to the next one."""

@@ -6,12 +6,10 @@ it; 2 actions; 3 kill what must go; 4 cgroup, folders, volumes; 5 sandbox; 6 eph
 checks and pulls run ahead of their container. Nothing here decides: `lifecycle.actions` did.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from structlog.contextvars import bound_contextvars
 
-from minikubelet.api.pod import Container
 from minikubelet.cri.errors import AlreadyExists, CRIError
 from minikubelet.criconfig.context import ConfigProblem
 from minikubelet.images.manager import ImagesAhead
@@ -93,10 +91,6 @@ def _jittered(kit: Kit, delay: float) -> float:
     return delay * (1 + JITTER * kit.random())
 
 
-def _containers(state: PodState, names: tuple[str, ...]) -> Iterator[Container]:
-    return (c for c in state.pod.all_containers() if c.name in names)
-
-
 async def _carry_out(
     kit: Kit, state: PodState, view: PodRuntimeStatus, actions: PodActions
 ) -> Outcome:
@@ -113,7 +107,7 @@ async def _carry_out(
         config = await sandbox_config(kit, state, actions.attempt)
     except ConfigProblem as error:
         return await _sandbox_failed(kit, state, error)
-    containers = list(_containers(state, actions.starts))
+    containers = list(state.containers(actions.starts))
     async with kit.images.ahead(state.pod, containers, config, state.ref) as ahead:
         if not actions.create_sandbox:
             sandbox = current_sandbox(kit, state, view, config)
@@ -253,7 +247,7 @@ async def _start_all(
             delay = 0  # it counts as a restart: the next look sets the CrashLoopBackOff
         return Outcome(_jittered(kit, delay), error="; ".join(errors))
     # A started sidecar, or a hook that has ended, lets the next one go without any event.
-    more = any(c.is_sidecar for c in _containers(state, actions.init)) or actions.hooks
+    more = any(c.is_sidecar for c in state.containers(actions.init)) or actions.hooks
     return Outcome(0 if more else _jittered(kit, kit.limits.sync_frequency))
 
 

@@ -78,11 +78,16 @@ def mirror_document(static: PodRecord, node_name: str, node_uid: str) -> Documen
 
 @dataclass(slots=True)
 class _Try:
-    """Failures of one name in a row, and when (monotonic seconds) the next try is due."""
+    """Tries since a name was as it should be, and when (monotonic seconds) the next one is due."""
 
-    failures: int = 0
+    count: int = 0
     due: float = 0.0
     told: str = ""
+
+    def put_off(self) -> None:
+        """Let the next try come ever later."""
+        pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.count, 10))
+        self.due = anyio.current_time() + pause
 
 
 class MirrorPods:
@@ -180,14 +185,12 @@ class MirrorPods:
             self._failed(name, error, tried)
         else:
             # The watch brings what was done; where it is slow, it is done again ever later.
-            pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(tried.failures, 10))
-            tried.failures, tried.told = tried.failures + 1, ""
-            tried.due = anyio.current_time() + pause
+            tried.put_off()
+            tried.count, tried.told = tried.count + 1, ""
 
     def _failed(self, name: str, error: APIError, tried: _Try) -> None:
-        tried.failures += 1
-        pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(tried.failures, 10))
-        tried.due = anyio.current_time() + pause
+        tried.count += 1
+        tried.put_off()
         text = f"cannot keep the mirror pod of static pod {name}: {error.message}"
         if text == tried.told:
             return

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ import yaml
 from minikubelet.cri import messages as m
 from minikubelet.cri.client import Client
 from minikubelet.cri.errors import CRIError
-from minikubelet.host import mounts
 from minikubelet.host.cgroups import Cgroups, detect
+from tests import leftovers
 from tests.containerds import BUSYBOX, Containerd
 
 NODE = "node1"
@@ -253,6 +252,14 @@ class Agent:
         await self.wait_until(f"{name} of pod {pod} has written {lines} lines", written)
         return await self.output(pod, name)
 
+    async def restarts(self, pod: str, name: str = "main") -> int:
+        """Return how often the agent says that a container was restarted."""
+        return int((await self.container_status(pod, name)).get("restartCount", 0))
+
+    async def restarted(self, pod: str, name: str = "main", times: int = 1) -> bool:
+        """Tell whether a container was restarted so often."""
+        return await self.restarts(pod, name) >= times
+
     async def wait_until(
         self,
         text: str,
@@ -306,20 +313,9 @@ class Agent:
                 continue  # another agent's, on the same runtime
             await runtime.stop_pod_sandbox(sandbox.id)
             await runtime.remove_pod_sandbox(sandbox.id)
-        for point in mounts.mounts_below(str(self.folder)):
-            mounts.unmount(point, detach=True)
         await Cgroups(detect()).remove(f"/{self.cgroup}")
-        await anyio.to_thread.run_sync(remove_log_links, self.folder)
+        await anyio.to_thread.run_sync(leftovers.detach, self.folder)
         shutil.rmtree(self.folder)
-
-
-def remove_log_links(folder: Path) -> None:
-    """Remove the links of /var/log/containers that lead into a folder."""
-    for link in Path("/var/log/containers").glob("*.log"):
-        # Other agents of the machine remove theirs at the same time.
-        with suppress(FileNotFoundError):
-            if str(link.readlink()).startswith(f"{folder}/"):
-                link.unlink()
 
 
 def a_manifest(name: str, *containers: Mapping[str, Any], **spec: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from minikubelet.agent.agent import STATE_FOLDER
 from tests.e2e.agent import FOREVER, Agent, a_shell
-from tests.e2e.test_lifecycle import pid_of, prepare, restarted
+from tests.e2e.test_lifecycle import pid_of, prepare
 from tests.e2e.test_probes import MOUNT, SCRATCH, always, shell
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def test_B59_a_removed_init_container_stays_completed(agent: Agent) -> Non
     await agent.wait_until("it is completed after a restart", completed)
     main = (await agent.containers("cleaned", "main"))[-1]
     os.kill(await pid_of(agent, main.id), signal.SIGKILL)
-    await agent.wait_until("main is restarted", lambda: restarted(agent, "cleaned", "main", 1))
+    await agent.wait_until("main is restarted", lambda: agent.restarted("cleaned", "main", 1))
     await agent.wait_until("the pod is ready again", completed)
     assert await agent.containers("cleaned", "init") == []
 
@@ -48,9 +48,9 @@ async def test_B23_a_sidecar_with_a_startup_probe_survives_the_agent(agent: Agen
     agent.kill()
     await agent.start()
     await agent.exec("side", "main", "touch /d/crash")
-    await agent.wait_until("main is restarted", lambda: restarted(agent, "side", "main", 1))
+    await agent.wait_until("main is restarted", lambda: agent.restarted("side", "main", 1))
     await agent.wait_until("the pod is ready again", lambda: agent.is_ready("side"))
-    assert not await restarted(agent, "side", "side", 1)
+    assert not await agent.restarted("side", "side", 1)
 
 
 async def test_ready_and_started_outlive_the_agent(agent: Agent) -> None:

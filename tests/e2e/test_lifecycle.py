@@ -68,14 +68,6 @@ async def waiting(node: Agent, pod: str, name: str) -> dict[str, Any]:
     return found
 
 
-async def restarts(node: Agent, pod: str, name: str) -> int:
-    return int((await node.container_status(pod, name)).get("restartCount", 0))
-
-
-async def restarted(node: Agent, pod: str, name: str, times: int) -> bool:
-    return await restarts(node, pod, name) >= times
-
-
 # order
 
 
@@ -151,7 +143,7 @@ async def test_B25_init_containers_run_once_a_sandbox(node: Agent, log: Log) -> 
     )
     await node.wait_until("the third start", lambda: log.lines.count("start main") == 3)
     assert Counter(log.lines) == {"start init": 1, "start main": 3}
-    assert await restarts(node, "initonce", "init") == 0
+    assert await node.restarts("initonce", "init") == 0
 
 
 async def test_B30_words_tell_a_completed_from_a_crashed_container(node: Agent) -> None:
@@ -170,7 +162,7 @@ async def test_B30_words_tell_a_completed_from_a_crashed_container(node: Agent) 
     assert re.search(r"completed with exit code 0, next try at 20\d\d-", seen["completes"])
     assert re.search(r"\(exit code 3, next try at 20\d\d-", seen["crashes"])
     # The longest back-off is a second: by the kubelet's default the third restart takes 30.
-    await node.wait_until("three restarts", lambda: restarted(node, "loops", "completes", 3), 10)
+    await node.wait_until("three restarts", lambda: node.restarted("loops", "completes", 3), 10)
     assert (await node.status("loops"))["phase"] == "Running"
 
 
@@ -189,7 +181,7 @@ async def test_restart_policies_of_the_pod(node: Agent, log: Log) -> None:
         )
         group.start_soon(partial(node.outputs, "never", a_shell("main", "exit 3")))
     assert (await node.status("onfailure"))["phase"] == "Succeeded"
-    counts = [await restarts(node, "onfailure", name) for name in ("main", "good")]
+    counts = [await node.restarts("onfailure", name) for name in ("main", "good")]
     assert counts == [1, 0]
     assert (await node.status("never"))["phase"] == "Failed"
     assert len(await node.containers("never")) == 1
@@ -220,7 +212,7 @@ async def test_a_rule_restarts_all_containers_in_the_same_sandbox(node: Agent, l
         "start other": 2,
     }
     assert len(await node.sandboxes("together")) == 1
-    counts = [await restarts(node, "together", name) for name in ("init", "main", "other")]
+    counts = [await node.restarts("together", name) for name in ("init", "main", "other")]
     assert counts == [1, 1, 1]
 
 
@@ -228,7 +220,7 @@ async def test_a_killed_process_is_restarted_once(node: Agent) -> None:
     await node.run("killed", a_shell("main", FOREVER))
     before = (await node.containers("killed"))[0].id
     os.kill(await pid_of(node, before), signal.SIGKILL)
-    await node.wait_until("it is restarted", lambda: restarted(node, "killed", "main", 1))
+    await node.wait_until("it is restarted", lambda: node.restarted("killed", "main", 1))
     await node.wait_until("it runs", lambda: node.is_ready("killed"))
     status = await node.container_status("killed", "main")
     assert status["restartCount"] == 1

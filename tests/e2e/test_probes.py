@@ -44,14 +44,6 @@ def file_is_there(path: str, **fields: Any) -> dict[str, Any]:
     return shell(f"test -f {path}", **fields)
 
 
-async def restarts(node: Agent, pod: str, name: str = "main") -> int:
-    return int((await node.container_status(pod, name)).get("restartCount", 0))
-
-
-async def restarted(node: Agent, pod: str, name: str = "main", times: int = 1) -> bool:
-    return await restarts(node, pod, name) >= times
-
-
 def said(node: Agent, pod: str) -> str:
     """Return the lines of the agent's log about a pod: its events among them."""
     lines = node.log_file.read_text(errors="replace").splitlines()
@@ -135,7 +127,7 @@ async def test_a_startup_probe_holds_the_others_and_the_next_container(node: Age
     )
     await node.wait_until("the pod is ready", lambda: node.is_ready("gated"))
     assert await node.said("gated", "main") == "up\n"
-    assert await restarts(node, "gated", "side") == 0
+    assert await node.restarts("gated", "side") == 0
 
 
 async def test_B35_failures_of_a_dead_container_are_not_held_against_the_next(
@@ -145,10 +137,10 @@ async def test_B35_failures_of_a_dead_container_are_not_held_against_the_next(
     script = "if test -f /d/again; then sleep 2.2; touch /up; else touch /d/again; fi;" + FOREVER
     liveness = file_is_there("/up", failureThreshold=3)
     await node.run("counts", a_shell("main", script, livenessProbe=liveness, **MOUNT), **SCRATCH)
-    await node.wait_until("it is restarted once", lambda: restarted(node, "counts"))
+    await node.wait_until("it is restarted once", lambda: node.restarted("counts"))
 
     async def not_again() -> bool:
-        return await restarts(node, "counts") == 1
+        return await node.restarts("counts") == 1
 
     await always(not_again, 6)
 
@@ -177,7 +169,7 @@ async def test_B36_a_new_container_is_not_started_before_its_startup_probe(node:
     assert set(seen) == {(False, False), (True, True)}
     # The liveness probe came after the startup probe.
     assert await node.exec("anew", "main", "test -f /early && echo asked too early") == ""
-    assert await restarts(node, "anew") == 1
+    assert await node.restarts("anew") == 1
 
 
 def running_commands(number: int) -> list[int]:
@@ -223,7 +215,7 @@ async def test_B37_a_timed_out_probe_leaves_nothing(node: Agent, number: int, sc
     assert min(counts) == 0, counts
     assert not await node.is_ready(name)
     assert "sleep 55" in await node.exec(name, "main", "ps")
-    assert await restarts(node, name) == 0
+    assert await node.restarts(name) == 0
 
 
 async def test_a_probe_s_own_grace_counts(node: Agent) -> None:
@@ -231,7 +223,7 @@ async def test_a_probe_s_own_grace_counts(node: Agent) -> None:
     liveness = shell("false", failureThreshold=1, terminationGracePeriodSeconds=1)
     container = a_shell("main", stubborn, livenessProbe=liveness)
     node.write("grace.yaml", a_manifest("grace", container, terminationGracePeriodSeconds=300))
-    await node.wait_until("it is restarted", lambda: restarted(node, "grace"), 15)
+    await node.wait_until("it is restarted", lambda: node.restarted("grace"), 15)
     assert "Container main failed liveness probe, will be restarted" in said(node, "grace")
 
 
@@ -311,5 +303,5 @@ async def test_a_closed_port_of_the_pod_makes_it_unready(node: Agent) -> None:
         return not await node.is_ready("closing")
 
     await node.wait_until("it is not ready any more", unready)
-    assert await restarts(node, "closing") == 0
+    assert await node.restarts("closing") == 0
     assert "i/o timeout" not in said(node, "closing")

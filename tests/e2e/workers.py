@@ -135,15 +135,15 @@ class Worker(Agent):
         assert not check or done.returncode == 0, f"kubectl {arguments}: {output}{errors}"
         return output
 
+    def kubectl_argv(self, *arguments: str) -> list[str]:
+        """Return the command line of kubectl in the test's namespace."""
+        return [str(self.cluster.admin_kubectl), f"--namespace={self.namespace}", *arguments]
+
     async def kubectl_done(
         self, *arguments: str, stdin: bytes = b"", seconds: float = 60.0
     ) -> "subprocess.CompletedProcess[bytes]":
         """Run kubectl in the test's namespace; return how it ended."""
-        argv = [
-            str(self.cluster.admin_kubectl),
-            f"--namespace={self.namespace}",
-            *arguments,
-        ]
+        argv = self.kubectl_argv(*arguments)
         return await anyio.to_thread.run_sync(
             lambda: subprocess.run(
                 argv, input=stdin, capture_output=True, check=False, timeout=seconds

@@ -26,10 +26,6 @@ def prepare(worker: Worker) -> None:
     worker.settings["healthzPort"] = 10248
 
 
-def argv_of(worker: Worker, *arguments: str) -> list[str]:
-    return [str(worker.cluster.admin_kubectl), f"--namespace={worker.namespace}", *arguments]
-
-
 # logs
 
 
@@ -106,7 +102,7 @@ async def test_B56_logs_f_over_rotations(worker: Worker) -> None:
 async def following(worker: Worker, *arguments: str) -> AsyncIterator[list[bytes]]:
     """Run kubectl and collect its output; an empty piece is its end."""
     shown: list[bytes] = []
-    process = await anyio.open_process(argv_of(worker, *arguments), stdin=subprocess.DEVNULL)
+    process = await anyio.open_process(worker.kubectl_argv(*arguments), stdin=subprocess.DEVNULL)
 
     async def collect() -> None:
         assert process.stdout is not None

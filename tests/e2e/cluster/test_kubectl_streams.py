@@ -31,17 +31,13 @@ WAYS = pytest.mark.parametrize(
 MEBIBYTE = 1 << 20
 
 
-def argv_of(worker: Worker, *arguments: str) -> list[str]:
-    return [str(worker.cluster.admin_kubectl), f"--namespace={worker.namespace}", *arguments]
-
-
 async def run(
     worker: Worker, variables: dict[str, str], *arguments: str, stdin: bytes = b""
 ) -> "subprocess.CompletedProcess[bytes]":
     """Run kubectl with more environment variables."""
     return await anyio.to_thread.run_sync(
         lambda: subprocess.run(
-            argv_of(worker, *arguments),
+            worker.kubectl_argv(*arguments),
             input=stdin,
             capture_output=True,
             check=False,
@@ -53,7 +49,7 @@ async def run(
 
 async def on_terminal(worker: Worker, *arguments: str, typed: bytes) -> tuple[str, int]:
     """Run kubectl on a terminal, type as soon as it shows a prompt; return what it showed."""
-    return await anyio.to_thread.run_sync(_on_terminal, argv_of(worker, *arguments), typed)
+    return await anyio.to_thread.run_sync(_on_terminal, worker.kubectl_argv(*arguments), typed)
 
 
 def _on_terminal(argv: list[str], typed: bytes) -> tuple[str, int]:
@@ -118,7 +114,7 @@ async def test_exec_on_a_terminal(worker: Worker) -> None:
 async def test_attach(worker: Worker, variables: dict[str, str]) -> None:
     script = "while read word; do echo got $word; done; echo end; exec sleep 1000"
     await worker.run_pod(a_manifest("listens", a_shell("main", script, stdin=True, stdinOnce=True)))
-    argv = argv_of(worker, "attach", "-i", "listens")
+    argv = worker.kubectl_argv("attach", "-i", "listens")
     environment = {**os.environ, **variables}
 
     def attached() -> bytes:
@@ -178,7 +174,7 @@ async def forwarded(
     worker: Worker, pod: str, *ports: int, **variables: str
 ) -> AsyncIterator[list[int]]:
     """Run `kubectl port-forward`; yield the local ports."""
-    argv = argv_of(worker, "port-forward", f"pod/{pod}", *(f":{port}" for port in ports))
+    argv = worker.kubectl_argv("port-forward", f"pod/{pod}", *(f":{port}" for port in ports))
     log = worker.folder / f"forward-{pod}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: ASYNC220  quick, and outlives this call
@@ -263,7 +259,7 @@ async def test_B58_a_reset_ends_its_own_connection_only(worker: Worker) -> None:
 async def test_a_closed_port_says_so(worker: Worker) -> None:
     await worker.run_pod(a_manifest("mute", a_shell("main", FOREVER)))
     async with await anyio.open_process(
-        argv_of(worker, "port-forward", "pod/mute", ":9999"), stderr=subprocess.PIPE
+        worker.kubectl_argv("port-forward", "pod/mute", ":9999"), stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -70,11 +70,6 @@ def static(worker: Worker, name: str, *containers: dict[str, Any]) -> str:
     return f"{name}-{worker.node}"
 
 
-async def restarts(worker: Worker, pod: str, name: str = "main") -> int:
-    """Return how often the agent says that a container was restarted."""
-    return int((await worker.container_status(pod, name)).get("restartCount", 0))
-
-
 def has(value: int, of: Callable[..., Awaitable[int]], *arguments: Any) -> Any:
     async def reached() -> bool:
         return await of(*arguments) == value
