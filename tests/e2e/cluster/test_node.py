@@ -243,7 +243,7 @@ async def test_a_runtime_that_is_gone_makes_the_node_unready(worker: Worker) -> 
         await anyio.to_thread.run_sync(worker.containerd.stop)
         try:
             await worker.wait_until(
-                "the node isn't ready", lambda: ready_words(watch)[-1] == "False", 15
+                "the node isn't ready", lambda: ready_words(watch)[-1:] == ["False"], 15
             )
             assert last_change(watch) - began < 10
             condition = await worker.node_condition()
@@ -252,7 +252,7 @@ async def test_a_runtime_that_is_gone_makes_the_node_unready(worker: Worker) -> 
         finally:
             await anyio.to_thread.run_sync(worker.containerd.start)
         await worker.wait_until(
-            "the node is ready again", lambda: ready_words(watch)[-1] == "True", 15
+            "the node is ready again", lambda: ready_words(watch)[-1:] == ["True"], 15
         )
     assert await worker.pod_is_ready("survivor")
     await worker.kubectl("exec", "survivor", "--", "true")
@@ -286,7 +286,7 @@ async def test_a_missing_network_makes_the_node_unready(worker: Worker) -> None:
             file.unlink()
         try:
             await worker.wait_until(
-                "the node isn't ready", lambda: ready_words(watch)[-1] == "False", 15
+                "the node isn't ready", lambda: ready_words(watch)[-1:] == ["False"], 15
             )
             message = (await worker.node_condition())["message"]
             assert message == (
@@ -311,7 +311,7 @@ async def test_a_missing_network_makes_the_node_unready(worker: Worker) -> None:
             for file in aside.iterdir():
                 shutil.copy(file, folder / file.name)
         await worker.wait_until(
-            "the node is ready again", lambda: ready_words(watch)[-1] == "True", 15
+            "the node is ready again", lambda: ready_words(watch)[-1:] == ["True"], 15
         )
     await worker.wait_until("the pod runs", lambda: worker.pod_is_ready("waits"))
 

@@ -120,8 +120,12 @@ async def test_a_host_port_of_an_ending_pod_is_waited_for(worker: Worker) -> Non
     with worker.admin.watch(pods_path(worker)) as watch:
         await worker.run_pod(worker.bound("heir", a_shell("main", FOREVER, **ports)))
         assert not await worker.pod("holder")
-    phases = {told.object["status"]["phase"] for told in watch.of("heir")}
-    assert phases == {"Pending", "Running"}
+
+        def phases() -> set[str]:
+            return {told.object["status"]["phase"] for told in watch.of("heir")}
+
+        await worker.wait_until("the watch has told that it runs", lambda: "Running" in phases())
+    assert phases() == {"Pending", "Running"}
     # One that doesn't end is in the way for good.
     await worker.create(worker.bound("third", a_shell("main", FOREVER, **ports)))
     status = await worker.pod_in_phase("third", "Failed")
@@ -288,19 +292,23 @@ async def test_B35_B36_probes_in_the_api(worker: Worker) -> None:
             return await worker.told_restarts("probed") == 1 and await worker.pod_is_ready("probed")
 
         await worker.wait_until("it was restarted and is ready", again)
-    statuses = [
-        told.object["status"]["containerStatuses"][0]
-        for told in watch.of("probed")
-        if "containerStatuses" in told.object["status"]
-    ]
+
+        def seen(number: int) -> list[tuple[bool, bool]]:
+            statuses = [
+                told.object["status"]["containerStatuses"][0]
+                for told in watch.of("probed")
+                if "containerStatuses" in told.object["status"]
+            ]
+            return [
+                (each["started"], each["ready"])
+                for each in statuses
+                if each["restartCount"] == number and "running" in each["state"]
+            ]
+
+        await worker.wait_until("the watch has told it, too", lambda: (True, True) in seen(1))
     for number in (0, 1):
-        seen = [
-            (each["started"], each["ready"])
-            for each in statuses
-            if each["restartCount"] == number and "running" in each["state"]
-        ]
-        assert seen[0] == (False, False), seen
-        assert (True, True) in seen
+        assert seen(number)[0] == (False, False), seen(number)
+        assert (True, True) in seen(number)
     kinds = {
         event["message"].split()[0]
         for event in await worker.events("probed")
