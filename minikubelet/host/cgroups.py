@@ -179,12 +179,11 @@ def _ensure_v1(
     hierarchies: Mapping[str, Path], parts: list[str], resources: CgroupResources | None
 ) -> None:
     for controller, root in hierarchies.items():
-        folder = root
-        for part in parts:
-            folder /= part
-            folder.mkdir(exist_ok=True)
-            if controller == "cpuset":
-                _inherit_cpuset(folder)
+        folder = root.joinpath(*parts)
+        folder.mkdir(parents=True, exist_ok=True)
+        if controller == "cpuset":
+            _inherit(folder, root, "cpuset.cpus")
+            _inherit(folder, root, "cpuset.mems")
     if resources is None:
         return
 
@@ -199,12 +198,15 @@ def _ensure_v1(
     put("pids", "pids.max", resources.pids_limit)
 
 
-def _inherit_cpuset(folder: Path) -> None:
-    # A new v1 cpuset is empty, and no process may enter an empty one.
-    for name in ("cpuset.cpus", "cpuset.mems"):
-        own, parent = folder / name, folder.parent / name
-        if own.exists() and not own.read_text().strip():
-            _write(own, parent.read_text().strip())
+def _inherit(folder: Path, root: Path, name: str) -> str:
+    """Fill a new v1 cpuset, whose files are empty: no process may enter it so. Return the value."""
+    file = folder / name
+    value = file.read_text().strip() if file.exists() else ""
+    if not value and folder != root:
+        value = _inherit(folder.parent, root, name)
+        if value:
+            _write(file, value)
+    return value
 
 
 def _ensure_v2(root: Path, parts: list[str], resources: CgroupResources | None) -> None:

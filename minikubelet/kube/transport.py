@@ -62,6 +62,10 @@ class _Client(ApiClient):
         self.cookie = ""
         self.client_side_validation = False
 
+    def sanitize_for_serialization(self, obj: Any) -> Any:
+        """Return what is given: documents are plain JSON, not the library's models."""
+        return obj
+
 
 class Transport:
     """The connections of one identity. Made on the event loop."""

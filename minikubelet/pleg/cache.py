@@ -61,6 +61,16 @@ class PodCache:
         """Note whose container was just made, so that its first event needs no look-up."""
         self._owners[container_id] = uid
 
+    def add_sandbox(self, uid: str, status: m.PodSandboxStatus) -> None:
+        """Show a sandbox that was just made: its events came before the runtime listed it.
+
+        The view is as old as before: a reader that wants a newer one asks for all.
+        """
+        old = self.get(uid)
+        others = [sandbox for sandbox in old.sandboxes if sandbox.id != status.id]
+        sandboxes = [sandbox_record(status), *others]
+        self._views[uid] = pod_status(uid, sandboxes, old.containers, old.observed_at)
+
     def unanswered(self) -> float:
         """Return for how many seconds the runtime has owed an answer; 0 when it owes none."""
         oldest = min(self._asking.values(), default=None)
@@ -170,7 +180,7 @@ class PodCache:
             if known.id == listed.id and known.ready == ready and (known.ips or not ready):
                 return known
         try:
-            return sandbox_record(listed, await self._runtime.pod_sandbox_status(listed.id))
+            return sandbox_record(await self._runtime.pod_sandbox_status(listed.id))
         except NotFound:
             return None
 

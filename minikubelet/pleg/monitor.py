@@ -23,6 +23,8 @@ RELIST_WITH_EVENTS = 60.0
 RELIST_WITHOUT_EVENTS = 1.0
 RECONNECT_FIRST, RECONNECT_MAX = 0.1, 3.0
 AGREE_FIRST, AGREE_MAX = 0.005, 1.0
+STRANGER_SECONDS = 2.0
+"""How long whoever made a container has time to say so."""
 AGREE_LIMIT = RELIST_WITH_EVENTS
 """Seconds until a hint is given up: a busy runtime may take long to end the call it is in."""
 
@@ -50,6 +52,7 @@ class Monitor:
         self._on_health = on_health
         self._on_exec_exit = on_exec_exit
         self._hints: dict[str, dict[str, EventKind]] = {}
+        self._strangers: set[str] = set()
         self._log = structlog.get_logger("pleg")
         self.problem = "the container runtime has not answered yet"
         """Why the runtime's state isn't known now; empty when it is."""
@@ -99,7 +102,7 @@ class Monitor:
                 inner.start_soon(self._relist_slowly)
                 try:
                     async for event in events:
-                        await self._handle(event, group)
+                        self._handle(event, group)
                 except CRIError as error:
                     problem = _down(error)
                 inner.cancel_scope.cancel()
@@ -113,15 +116,39 @@ class Monitor:
             except CRIError as error:
                 self._log.warning("cannot relist, the next one repairs", error=str(error))
 
-    async def _handle(self, event: RuntimeEvent, group: TaskGroup) -> None:
+    def _handle(self, event: RuntimeEvent, group: TaskGroup) -> None:
         if event.kind is EventKind.EXEC_EXITED:
             self._on_exec_exit(event.container_id, event.exit_code)
             return
         uid = event.pod_uid or self._cache.owner(event.container_id)
-        if not uid and event.kind is not EventKind.DELETED:
+        if uid:
+            self._hint(uid, event, group)
+        elif event.kind is not EventKind.DELETED:
+            group.start_soon(self._identify, event, group, name=f"pleg owner {event.container_id}")
+
+    async def _identify(self, event: RuntimeEvent, group: TaskGroup) -> None:
+        """Find out whose container an event is about; the events of others don't wait for it.
+
+        Events of a start come before the call that makes it returns: then its worker says whose it
+        is, and looks itself. An end may be all that is ever heard.
+        """
+        if event.kind is not EventKind.STOPPED:
+            if event.container_id in self._strangers:
+                return
+            self._strangers.add(event.container_id)
+            await anyio.sleep(STRANGER_SECONDS)
+            self._strangers.discard(event.container_id)
+            if self._cache.owner(event.container_id):
+                return
+        try:
             uid = await self._cache.find_owner(event.container_id)
-        if not uid:
+        except CRIError as error:
+            self._log.warning("cannot look for a pod", id=event.container_id, error=str(error))
             return
+        if uid:
+            self._hint(uid, event, group)
+
+    def _hint(self, uid: str, event: RuntimeEvent, group: TaskGroup) -> None:
         self._cache.mark_dirty(uid)
         busy = uid in self._hints
         self._hints.setdefault(uid, {})[event.container_id] = event.kind

@@ -85,23 +85,23 @@ def _start_was_cancelled(status: m.ContainerStatus) -> bool:
     return never_ran and status.reason == "StartError" and "context canceled" in status.message
 
 
-def sandbox_record(listed: m.PodSandbox, status: m.PodSandboxStatus) -> SandboxRecord:
-    """Join a sandbox's list entry and its status."""
+def sandbox_record(status: m.PodSandboxStatus) -> SandboxRecord:
+    """Return what is read of a sandbox."""
     namespaces = status.linux.namespaces.options
     network = status.network if status.HasField("network") else None
     ips: tuple[str, ...] = ()
     if network is not None and network.ip:
         ips = (network.ip, *(extra.ip for extra in network.additional_ips))
     return SandboxRecord(
-        id=listed.id,
+        id=status.id,
         ready=status.state == m.SANDBOX_READY,
-        attempt=listed.metadata.attempt,
+        attempt=status.metadata.attempt,
         created_at=status.created_at,
         host_network=namespaces.network == m.NODE,
         has_network_status=network is not None,
         ips=ips,
-        labels=dict(listed.labels),
-        annotations=dict(listed.annotations),
+        labels=dict(status.labels),
+        annotations=dict(status.annotations),
         runtime_handler=status.runtime_handler,
     )
 

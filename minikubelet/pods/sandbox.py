@@ -60,6 +60,8 @@ async def create_sandbox(kit: Kit, state: PodState, config: m.PodSandboxConfig) 
         text = f"Unable to get pod sandbox status: {error}"
         kit.events.emit(state.ref(), WARNING, "FailedPodSandBoxStatus", text)
         raise
+    kit.cache.add_sandbox(state.uid, status)
+    state.update_status(kit)
     kit.timeline.mark(state.uid, "sandbox")
     return Sandbox(sandbox_id, config, _addresses(kit, state, status), handler)
 

@@ -37,7 +37,9 @@ from minikubelet.status.entry import Entry
 from minikubelet.status.patch import patch_body, status_patch
 
 HOLD_SECONDS = 0.3
-"""How long a status that only shows progress waits for the next one."""
+"""How long a status that only shows progress waits for the next one, times how many wait so."""
+HOLD_MAX = 10.0
+"""The longest such wait, in a burst of starts (kubelet: syncPeriod of its statuses)."""
 PARALLEL = 8
 REFUSED_PAUSE = 10.0
 AWAY_FIRST, AWAY_MAX = 0.5, 10.0
@@ -132,7 +134,17 @@ class StatusManager:
             else:
                 entry.due = None
             return
-        self._due(entry, 0 if entry.is_urgent() else HOLD_SECONDS)
+        self._due(entry, self._hold(entry))
+
+    def _hold(self, entry: Entry) -> float:
+        """Return how long a status waits: the more start at once, the less each one's steps count.
+
+        Each patch costs the apiserver and all who watch the pod what its start needs more.
+        """
+        if entry.is_urgent():
+            return 0
+        waiting = sum(each.due is not None for each in self._entries.values())
+        return min(HOLD_SECONDS * max(waiting, 1), HOLD_MAX)
 
     def _due(self, entry: Entry, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
@@ -201,7 +213,7 @@ class StatusManager:
         # Either a newer status came meanwhile, or somebody else wrote after this patch, or this
         # apiserver dropped what it doesn't know.
         if left is not None and not (is_answer and _overlaps(left, patch)):
-            self._due(entry, 0 if entry.is_urgent() else HOLD_SECONDS)
+            self._due(entry, self._hold(entry))
         else:
             entry.settled = left
 

@@ -9,11 +9,11 @@ import pytest
 
 from minikubelet.cri import messages as m
 from minikubelet.cri.errors import Unimplemented
-from minikubelet.cri.fake import FakeRuntime
+from minikubelet.cri.fake import EventPolicy, FakeRuntime
 from minikubelet.cri.services import RuntimeEvent
 from minikubelet.lifecycle.runtime import State
 from minikubelet.pleg.cache import PodCache
-from minikubelet.pleg.monitor import RELIST_WITHOUT_EVENTS, Monitor
+from minikubelet.pleg.monitor import RELIST_WITHOUT_EVENTS, STRANGER_SECONDS, Monitor
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +96,65 @@ async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
         assert cache.get("u").containers[0].exit_code == 3
         group.cancel_scope.cancel()
     assert changes[-1] == "u"
+
+
+@asynccontextmanager
+async def watching(fake: FakeRuntime) -> AsyncIterator[tuple[PodCache, list[str]]]:
+    """Yield the cache of a running monitor, and the pods that it told of."""
+    changes: list[str] = []
+    cache = PodCache(fake, Clock(), no_message)
+    monitor = Monitor(cache, [fake], Clock(), changes.append, lambda: None)
+    async with anyio.create_task_group() as group:
+        await group.start(monitor.run)
+        yield cache, changes
+        group.cancel_scope.cancel()
+
+
+async def test_the_start_of_a_stranger_is_looked_into_a_little_later() -> None:
+    fake = FakeRuntime(events=EventPolicy(with_pod_uid=False))
+    async with watching(fake) as (cache, changes):
+        container_id = await a_container(fake)
+        await anyio.sleep(STRANGER_SECONDS / 2)
+        assert changes == []
+        await anyio.sleep(STRANGER_SECONDS)
+        assert set(changes) == {"u"}
+        assert cache.get("u").containers[0].state is State.RUNNING
+        assert cache.owner(container_id) == "u"
+
+
+async def test_who_says_whose_it_is_spares_the_search() -> None:
+    fake = FakeRuntime(events=EventPolicy(with_pod_uid=False))
+    async with watching(fake) as (cache, _):
+        sandbox = await fake.run_pod_sandbox(m.PodSandboxConfig())
+        await anyio.sleep(STRANGER_SECONDS / 2)
+        cache.learn(sandbox, "u")
+        asked = fake.script.count("ListContainers")
+        await anyio.sleep(3 * STRANGER_SECONDS)
+        assert fake.script.count("ListContainers") == asked
+
+
+async def test_the_end_of_a_stranger_is_looked_into_at_once() -> None:
+    fake = FakeRuntime(events=EventPolicy(with_pod_uid=False))
+    async with watching(fake) as (cache, changes):
+        fake.exit(await a_container(fake), 3)
+        await anyio.sleep(STRANGER_SECONDS / 2)
+        assert changes
+        assert cache.get("u").containers[0].exit_code == 3
+
+
+async def test_a_search_for_an_owner_holds_up_no_other_event() -> None:
+    fake = FakeRuntime(events=EventPolicy(with_pod_uid=False))
+    container_id = await a_container(fake)
+    async with watching(fake) as (cache, _):
+        (sandbox,) = fake.sandboxes
+        stranger = await fake.run_pod_sandbox(m.PodSandboxConfig())
+        fake.script.inject("ListContainers", 40.0)
+        await fake.stop_pod_sandbox(stranger)
+        await anyio.sleep(0.1)
+        fake.exit(container_id, 3)
+        await anyio.sleep(1)
+        assert cache.get("u").containers[0].state is State.EXITED
+        assert cache.owner(sandbox) == "u"
 
 
 @pytest.mark.parametrize("streams", [0, 1, 2])

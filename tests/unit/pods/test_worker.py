@@ -9,7 +9,7 @@ import pytest
 from minikubelet.api.pod import Pod
 from minikubelet.cri import messages as m
 from minikubelet.cri.errors import CRIError
-from minikubelet.cri.fake import NEVER, Exec, FakeRuntime, Program
+from minikubelet.cri.fake import NEVER, EventPolicy, Exec, FakeRuntime, Program
 from minikubelet.pods.ending import Kill
 from minikubelet.pods.kit import Limits
 from minikubelet.pods.worker import Stage
@@ -40,6 +40,18 @@ async def test_a_pod_runs(tmp_path: Path) -> None:
         assert status.host_ip == "192.0.2.1"
         assert fake.script.count("RunPodSandbox") == 1
         assert node.reasons().count("Started") == 2
+
+
+async def test_a_long_pull_hides_no_address(tmp_path: Path) -> None:
+    """The sandbox's events are no help: containerd sends them before it lists the sandbox."""
+    fake = FakeRuntime(events=EventPolicy(dropped=1))
+    fake.script.inject("PullImage", 60.0)
+    async with a_node(tmp_path, fake) as node:
+        node.add(a_pod(a_container("a")))
+        await eventually(lambda: node.status().pod_ip != "", 5)
+        ready = [c.status for c in node.status().conditions if "ReadyToStart" in c.type]
+        assert ready == ["True"]
+        assert node.status().phase == "Pending"
 
 
 async def test_init_containers_run_in_order_then_the_sidecar_stays(tmp_path: Path) -> None:

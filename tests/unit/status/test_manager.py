@@ -18,7 +18,7 @@ from minikubelet.api.status import (
 from minikubelet.kube import api as kube
 from minikubelet.kube.api import Document
 from minikubelet.kube.errors import Unavailable, of
-from minikubelet.status.manager import StatusManager
+from minikubelet.status.manager import HOLD_MAX, HOLD_SECONDS, StatusManager
 from tests.apiserver import MemoryAPI
 from tests.builders import a_pod
 from tests.unit.pods.harness import jump
@@ -42,7 +42,7 @@ def record_of(document: Document) -> PodRecord:
 
 def stored(api: MemoryAPI, uid: str = "uid-1", **fields: Any) -> PodRecord:
     pod: Document = msgspec.to_builtins(a_pod(uid=uid, **fields))
-    return record_of(api.put(PATH, pod))
+    return record_of(api.put(kube.pods_path("default", pod["metadata"]["name"]), pod))
 
 
 @asynccontextmanager
@@ -98,6 +98,25 @@ async def test_readiness_goes_out_at_once_and_progress_waits(api: MemoryAPI) -> 
         manager.tell(record, RUNNING, static=False)
         await anyio.sleep(0.01)
     assert len(api.sent("PATCH")) == 2
+
+
+async def test_in_a_burst_of_starts_progress_waits_longer(api: MemoryAPI) -> None:
+    """Each waits the longer the more do; a pod alone is told of soon, and none waits for ever."""
+    async with running(api) as manager:
+        records = [stored(api, uid=f"uid-{number}", name=f"p{number}") for number in range(60)]
+        for record in records:
+            manager.tell(record, PENDING, static=False)
+        await anyio.sleep(1.5 * HOLD_SECONDS)
+        assert 0 < len(api.sent("PATCH")) < 5
+        ready = PodCondition(type="Ready", status="True")
+        manager.tell(
+            records[-1], msgspec.structs.replace(RUNNING, conditions=(ready,)), static=False
+        )
+        before = len(api.sent("PATCH"))
+        await anyio.sleep(0.01)
+        assert len(api.sent("PATCH")) == before + 1
+        await anyio.sleep(HOLD_MAX)
+        assert len(api.sent("PATCH")) == len(records)
 
 
 async def test_a_foreign_change_of_the_status_is_set_right(api: MemoryAPI) -> None:
