@@ -76,6 +76,22 @@ async def test_a_missing_image_backs_off_in_the_kubelets_words_and_recovers(
     await runs(agent, "web")
 
 
+async def test_a_long_pull_hides_no_address(agent: Agent, registry: Registry) -> None:
+    registry.delay = 5.0
+    await agent.start()
+    agent.write("web.yaml", a_pod("web", registry.image("slow"), "Always"))
+
+    async def has_an_address() -> bool:
+        return "podIP" in await agent.status("web")
+
+    await agent.wait_until("its address is shown", has_an_address, 4)
+    status = await agent.status("web")
+    assert not await agent.running("web"), "the pull was to take longer"
+    ready = {c["type"]: c["status"] for c in status["conditions"]}["PodReadyToStartContainers"]
+    assert (status["phase"], ready) == ("Pending", "True")
+    await runs(agent, "web")
+
+
 async def test_never_does_not_ask(agent: Agent, registry: Registry) -> None:
     await agent.start()
     agent.write("web.yaml", a_pod("web", registry.image("absent"), "Never"))

@@ -244,12 +244,17 @@ class Front(_Threaded):
         self.port = self._runner.addresses[0][1]
 
     async def _close(self) -> None:
-        await self._session.close()
         # A polite end of TLS waits for the client, which may be the thread that waits for us.
         for connection in self._runner.server.connections if self._runner.server else ():
             if connection.transport is not None:
                 connection.transport.abort()
         await self._runner.cleanup()
+        # The handler of a connection that is gone carries on, and keeps one to the apiserver.
+        handlers = asyncio.all_tasks() - {asyncio.current_task()}
+        for handler in handlers:
+            handler.cancel()
+        await asyncio.gather(*handlers, return_exceptions=True)
+        await self._session.close()
         await asyncio.sleep(_ROUNDS)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
