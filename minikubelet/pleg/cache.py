@@ -177,7 +177,8 @@ class PodCache:
     async def _sandbox(self, listed: m.PodSandbox, old: PodRuntimeStatus) -> SandboxRecord | None:
         ready = listed.state == m.SANDBOX_READY
         for known in old.sandboxes:
-            if known.id == listed.id and known.ready == ready and (known.ips or not ready):
+            is_complete = known.ips or known.host_network or not ready
+            if known.id == listed.id and known.ready == ready and is_complete:
                 return known
         try:
             return sandbox_record(await self._runtime.pod_sandbox_status(listed.id))

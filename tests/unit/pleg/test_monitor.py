@@ -200,6 +200,21 @@ async def test_readers_at_the_same_time_share_one_look() -> None:
     assert fake.script.count("ListContainers") == 1
 
 
+async def test_a_sandbox_of_the_host_s_network_is_asked_for_its_address_once() -> None:
+    fake = FakeRuntime()
+    config = m.PodSandboxConfig(
+        metadata=m.PodSandboxMetadata(name="p", namespace="n", uid="u"),
+        labels={"io.kubernetes.pod.uid": "u"},
+    )
+    config.linux.security_context.namespace_options.network = m.NODE
+    await fake.run_pod_sandbox(config)
+    cache = PodCache(fake, Clock(), no_message)
+    for _ in range(3):
+        view = await cache.refresh("u")
+        assert view.sandboxes[0].ips == ()
+    assert fake.script.count("PodSandboxStatus") == 1
+
+
 async def test_a_look_without_an_answer_can_be_seen() -> None:
     fake = FakeRuntime()
     fake.script.inject("ListPodSandbox", 40.0)
