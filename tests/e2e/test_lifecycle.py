@@ -52,9 +52,10 @@ def log(shared: Agent, request: pytest.FixtureRequest) -> Log:
 
 def logging(name: str, then: str = FOREVER, **fields: Any) -> dict[str, Any]:
     """Return a container that writes when it starts; FOREVER also writes its end."""
+    trap = ""
     if then == FOREVER:
-        then = f"trap 'echo end {name} >> /log/log; exit 0' TERM; sleep 1000 & wait"
-    return a_shell(name, f"echo start {name} >> /log/log; {then}", **LOG, **fields)
+        trap, then = f"trap 'echo end {name} >> /log/log; exit 0' TERM; ", "sleep 1000 & wait"
+    return a_shell(name, f"{trap}echo start {name} >> /log/log; {then}", **LOG, **fields)
 
 
 def hook(script: str) -> dict[str, Any]:
@@ -230,7 +231,14 @@ async def test_a_killed_process_is_restarted_once(node: Agent) -> None:
 
 
 async def pid_of(node: Agent, container_id: str) -> int:
-    """Return the process of a container: the one whose cgroup has the container's name."""
+    """Return the shell of a container, which runs a moment after its start: runc becomes it."""
+    await node.wait_until("its process runs", lambda: bool(shells_of(container_id)))
+    return shells_of(container_id)[0]
+
+
+def shells_of(container_id: str) -> list[int]:
+    """Return the shells whose cgroup has the container's name."""
+    found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
@@ -239,8 +247,8 @@ async def pid_of(node: Agent, container_id: str) -> int:
             except OSError:
                 continue
             if container_id in cgroups and command.startswith(b"/bin/sh"):
-                return int(folder.name)
-    raise AssertionError(f"no process of {container_id}")
+                found.append(int(folder.name))
+    return found
 
 
 # hooks

@@ -200,8 +200,8 @@ async def test_B10_a_manifest_removed_and_put_back_runs_again(agent: Agent) -> N
 def a_slow_server(version: str) -> dict[str, Any]:
     """Return a pod that holds the node's port and takes a second to clean up."""
     script = (
-        f"echo start {version} >> /log/log; "
         f"trap 'sleep 1; echo end {version} >> /log/log; exit 0' TERM; "
+        f"echo start {version} >> /log/log; "
         "nc -ll -p 7321 -e cat & wait $!; echo port busy >> /log/log"
     )
     mounts = {"volumeMounts": [{"name": "log", "mountPath": "/log"}]}
