@@ -22,6 +22,12 @@ HACK = Path(__file__).parent.parent.parent / "hack"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
+def _open_gate() -> threading.Event:
+    gate = threading.Event()
+    gate.set()
+    return gate
+
+
 @dataclass
 class Registry:
     """What it does and what it was asked. `missing` names repositories that aren't there."""
@@ -32,6 +38,8 @@ class Registry:
     """`user:password` that everybody needs; empty: nobody does."""
     missing: set[str] = field(default_factory=set)
     delay: float = 0.0
+    gate: threading.Event = field(default_factory=_open_gate)
+    """While it isn't set, blobs are held back, a minute at most."""
     pulls: list[str] = field(default_factory=list)
     """Repositories whose manifest was asked for by name, in order."""
     at_once: int = 0
@@ -106,6 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.sending.append(1)
             self.registry.at_once = max(self.registry.at_once, len(self.sending))
         time.sleep(self.registry.delay)
+        self.registry.gate.wait(60)
         with self.lock:
             self.sending.pop()
 
@@ -133,6 +142,7 @@ def a_registry(host: str = "127.0.0.1", login: str = "") -> Iterator[Registry]:
     try:
         yield registry
     finally:
+        registry.gate.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -246,6 +246,21 @@ class Worker(Agent):
         found: list[dict[str, Any]] = answer["items"]
         return found
 
+    async def wait_for_events(self, name: str, *texts: str) -> None:
+        """Wait for events about an object, each with a reason or with what its message begins.
+
+        They are written beside the statuses: none waits for the other.
+        """
+
+        async def there() -> bool:
+            found = await self.events(name)
+            return all(
+                any(text == e["reason"] or e["message"].startswith(text) for e in found)
+                for text in texts
+            )
+
+        await self.wait_until(f"events about {name} say {texts}", there)
+
     async def reasons(self, name: str) -> set[str]:
         """Return the reasons of the events about an object."""
         return {event["reason"] for event in await self.events(name)}

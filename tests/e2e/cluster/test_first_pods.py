@@ -25,7 +25,7 @@ async def test_a_pod_runs_and_is_deleted_to_the_end(worker: Worker) -> None:
         "exec", "-i", "web", "--", "sh", "-c", "cat; exit 3", stdin=b"x"
     )
     assert (done.stdout, done.returncode) == (b"x", 3)
-    assert {"Pulled", "Created", "Started"} <= await worker.reasons("web")
+    await worker.wait_for_events("web", "Pulled", "Created", "Started")
     await worker.kubectl("delete", "pod", "web")
     await worker.wait_until("nothing of it is left", lambda: _no_sandbox(worker, "web"))
 

@@ -293,8 +293,12 @@ async def test_debug_beside_a_running_container(worker: Worker) -> None:
     (status,) = (await worker.told("web"))["ephemeralContainerStatuses"]
     assert (status["name"], status["restartCount"]) == ("helper", 0)
     assert (await worker.told("web"))["containerStatuses"][0]["restartCount"] == 0
-    fields = {event["involvedObject"].get("fieldPath") for event in await worker.events("web")}
-    assert "spec.ephemeralContainers{helper}" in fields
+
+    async def named() -> bool:
+        fields = {event["involvedObject"].get("fieldPath") for event in await worker.events("web")}
+        return "spec.ephemeralContainers{helper}" in fields
+
+    await worker.wait_until("events name the field", named)
     await worker.wait_until("the pod is ready", lambda: worker.pod_is_ready("web"))
 
 

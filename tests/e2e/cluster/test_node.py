@@ -257,8 +257,11 @@ async def test_a_runtime_that_is_gone_makes_the_node_unready(worker: Worker) -> 
     assert await worker.pod_is_ready("survivor")
     await worker.kubectl("exec", "survivor", "--", "true")
     assert (await worker.told("survivor"))["containerStatuses"][0]["restartCount"] == 0
-    reasons = await node_reasons(worker)
-    assert {"NodeNotReady", "NodeReady"} <= set(reasons)
+
+    async def told() -> bool:
+        return {"NodeNotReady", "NodeReady"} <= set(await node_reasons(worker))
+
+    await worker.wait_until("events tell of both", told)
 
 
 def last_change(watch: Watch) -> float:

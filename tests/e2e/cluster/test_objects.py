@@ -108,8 +108,7 @@ async def test_what_is_missing_holds_the_container_until_it_is_there(worker: Wor
     await waits_for(worker, "object", reason, 'secret "late" not found')
     await waits_for(worker, "key", reason, f"couldn't find key k in ConfigMap {ns}/there")
     for pod, text in (("object", 'Error: secret "late" not found'), ("key", "Error: couldn't")):
-        messages = [event["message"] for event in await worker.events(pod)]
-        assert any(message.startswith(text) for message in messages), messages
+        await worker.wait_for_events(pod, text)
     began = time.monotonic()
     await worker.create(a_secret("late", {"k": "came"}))
     await change(worker, "configmap", "there", {"data": {"k": "came"}})

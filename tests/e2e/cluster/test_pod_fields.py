@@ -149,7 +149,7 @@ async def test_a_critical_pod_makes_room_for_itself(worker: Worker) -> None:
     assert status["message"] == "Preempted in order to admit critical pod"
     target = next(c for c in status["conditions"] if c["type"] == "DisruptionTarget")
     assert (target["status"], target["reason"]) == ("True", "TerminationByKubelet")
-    assert "Preempting" in await worker.reasons("victim")
+    await worker.wait_for_events("victim", "Preempting")
 
 
 async def test_what_this_node_can_not_do_is_said_by_name(worker: Worker) -> None:
@@ -179,7 +179,7 @@ async def test_an_active_deadline(worker: Worker) -> None:
     assert status["reason"] == "DeadlineExceeded"
     assert status["message"] == "Pod was active on the node longer than the specified deadline"
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
-    assert "DeadlineExceeded" in await worker.reasons("deadline")
+    await worker.wait_for_events("deadline", "DeadlineExceeded")
 
 
 async def test_host_names(worker: Worker) -> None:
@@ -246,7 +246,7 @@ async def test_runtime_classes(worker: Worker) -> None:
         return any("nothing-here" in text for text in messages)
 
     await worker.wait_until("the handler that isn't there is named", told)
-    assert "FailedCreatePodSandBox" in await worker.reasons("odd")
+    await worker.wait_for_events("odd", "FailedCreatePodSandBox")
 
 
 async def test_resources_of_the_whole_pod(worker: Worker) -> None:
@@ -309,9 +309,5 @@ async def test_B35_B36_probes_in_the_api(worker: Worker) -> None:
     for number in (0, 1):
         assert seen(number)[0] == (False, False), seen(number)
         assert (True, True) in seen(number)
-    kinds = {
-        event["message"].split()[0]
-        for event in await worker.events("probed")
-        if event["reason"] == "Unhealthy"
-    }
-    assert kinds >= {"Startup", "Readiness", "Liveness"}
+    unhealthy = [f"{kind} probe failed: " for kind in ("Startup", "Readiness", "Liveness")]
+    await worker.wait_for_events("probed", *unhealthy)

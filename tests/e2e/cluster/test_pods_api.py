@@ -95,7 +95,7 @@ async def test_a_deleted_pod_goes_to_the_end_before_its_object_does(worker: Work
     assert not [told for told in watch.of("ending") if "Ready" in unready_late(told)]
     await no_runtime_trace(worker, "ending")
     await worker.wait_until("its folder is gone", lambda: not folder.exists())
-    assert "Killing" in await worker.reasons("ending")
+    await worker.wait_for_events("ending", "Killing")
 
 
 def unready_late(told: Told) -> list[str]:
@@ -306,8 +306,7 @@ async def test_another_image_restarts_the_container_in_place(worker: Worker) -> 
     assert {c["observedGeneration"] for c in own} == {2}
     assert (await worker.told_restarts("image"), await worker.told_restarts("image", "b")) == (1, 0)
     assert status["podIP"] == pod["status"]["podIP"]
-    messages = [event["message"] for event in await worker.events("image")]
-    assert "Container main definition changed, will be restarted" in messages
+    await worker.wait_for_events("image", "Container main definition changed, will be restarted")
 
 
 async def test_restart_rules_of_a_container(worker: Worker) -> None:
