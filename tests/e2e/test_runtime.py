@@ -151,7 +151,18 @@ async def all_ready(agent: Agent) -> bool:
     return sorted(ready) == sorted(LOAD)
 
 
-@pytest.mark.timeout(120)
+async def has_lost_a_task(agent: Agent) -> bool:
+    """Tell whether the runtime says of a container that has ended that it can't be removed."""
+    for container in await agent.client.runtime.list_containers():
+        try:
+            await agent.client.runtime.remove_container(container.id)
+        except CRIError as error:
+            if "cannot delete running task" in str(error):
+                return True
+    return False
+
+
+@pytest.mark.timeout(180)
 async def test_B65_an_agent_killed_under_load_starts_nothing_twice(agent: Agent) -> None:
     await agent.start()
     for name in LOAD:
@@ -185,7 +196,16 @@ async def test_B65_an_agent_killed_under_load_starts_nothing_twice(agent: Agent)
     async def nothing() -> bool:
         return await agent.pods() == {}
 
-    await agent.wait_until("all are gone", nothing, 40)
+    try:
+        await agent.wait_until("all are gone", nothing, 40)
+    except AssertionError:
+        # containerd 2 may lose sight of a task whose start it gave up with its caller; no call of
+        # CRI takes that away, only its own restart.
+        if not await has_lost_a_task(agent):
+            raise
+        await anyio.to_thread.run_sync(agent.containerd.stop)
+        await anyio.to_thread.run_sync(agent.containerd.start)
+        await agent.wait_until("all are gone", nothing, 40)
 
 
 async def test_after_a_reboot_pods_start_anew(agent: Agent) -> None:

@@ -231,6 +231,9 @@ async def test_fifty_forwarded_connections_at_once(
         async with anyio.create_task_group() as group:
             for _ in range(50):
                 group.start_soon(ask)
+                # Only nine may wait for busybox's httpd to accept them; under load the kernel
+                # forgets the others.
+                await anyio.sleep(0.03)
             for _ in range(50):
                 await ready.acquire()
             go.set()
