@@ -61,15 +61,15 @@ class PodCache:
         """Note whose container was just made, so that its first event needs no look-up."""
         self._owners[container_id] = uid
 
-    def add_sandbox(self, uid: str, status: m.PodSandboxStatus) -> None:
+    def add_sandbox(self, uid: str, status: m.PodSandboxStatus) -> SandboxRecord:
         """Show a sandbox that was just made: its events came before the runtime listed it.
 
         The view is as old as before: a reader that wants a newer one asks for all.
         """
-        old = self.get(uid)
-        others = [sandbox for sandbox in old.sandboxes if sandbox.id != status.id]
-        sandboxes = [sandbox_record(status), *others]
+        old, record = self.get(uid), sandbox_record(status)
+        sandboxes = [record, *(other for other in old.sandboxes if other.id != record.id)]
         self._views[uid] = pod_status(uid, sandboxes, old.containers, old.observed_at)
+        return record
 
     def unanswered(self) -> float:
         """Return for how many seconds the runtime has owed an answer; 0 when it owes none."""

@@ -7,7 +7,7 @@ from minikubelet.cri import messages as m
 from minikubelet.cri.errors import CRIError
 from minikubelet.criconfig.dns import pod_dns
 from minikubelet.criconfig.sandbox import pod_log_directory, pod_sandbox_config
-from minikubelet.lifecycle.runtime import PodRuntimeStatus
+from minikubelet.lifecycle.runtime import PodRuntimeStatus, SandboxRecord
 from minikubelet.observe.events import WARNING
 from minikubelet.pods.kit import Kit
 from minikubelet.pods.state import PodState
@@ -60,10 +60,10 @@ async def create_sandbox(kit: Kit, state: PodState, config: m.PodSandboxConfig) 
         text = f"Unable to get pod sandbox status: {error}"
         kit.events.emit(state.ref(), WARNING, "FailedPodSandBoxStatus", text)
         raise
-    kit.cache.add_sandbox(state.uid, status)
+    record = kit.cache.add_sandbox(state.uid, status)
     state.update_status(kit)
     kit.timeline.mark(state.uid, "sandbox")
-    return Sandbox(sandbox_id, config, _addresses(kit, state, status), handler)
+    return Sandbox(sandbox_id, config, _addresses(kit, state, record), handler)
 
 
 def current_sandbox(
@@ -71,16 +71,11 @@ def current_sandbox(
 ) -> Sandbox:
     """Return the ready sandbox of a view."""
     record = view.sandboxes[0]
-    ips = kit.host_ips if state.pod.spec.host_network else record.ips
-    return Sandbox(record.id, config, ips, record.runtime_handler)
+    return Sandbox(record.id, config, _addresses(kit, state, record), record.runtime_handler)
 
 
-def _addresses(kit: Kit, state: PodState, status: m.PodSandboxStatus) -> tuple[str, ...]:
-    if state.pod.spec.host_network:
-        return kit.host_ips
-    if not status.network.ip:
-        return ()
-    return (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
+def _addresses(kit: Kit, state: PodState, record: SandboxRecord) -> tuple[str, ...]:
+    return kit.host_ips if state.pod.spec.host_network else record.ips
 
 
 def _make_log_directory(path: str) -> None:

@@ -86,6 +86,7 @@ async def test_B39_probes_need_nothing_in_the_image(node: Agent) -> None:
             "main",
             f"mkdir /www; echo ok > /www/index.html; {bare}",
             readinessProbe={"httpGet": {"port": 8080}, "periodSeconds": 1},
+            livenessProbe={"tcpSocket": {"port": 8080}, "periodSeconds": 1},
             startupProbe={"tcpSocket": {"port": 8080}, "periodSeconds": 1},
         ),
     )

@@ -260,7 +260,3 @@ class Worker(Agent):
             )
 
         await self.wait_until(f"events about {name} say {texts}", there)
-
-    async def reasons(self, name: str) -> set[str]:
-        """Return the reasons of the events about an object."""
-        return {event["reason"] for event in await self.events(name)}

@@ -204,11 +204,7 @@ async def test_an_apiserver_that_refuses_and_forgets(
     wire.delay = 0.05
     try:
         await worker.run_pod(worker.bound("web", a_shell("main", FOREVER)))
-
-        async def told() -> bool:
-            return {"Pulled", "Created", "Started"} <= await worker.reasons("web")
-
-        await worker.wait_until("its events came", told)
+        await worker.wait_for_events("web", "Pulled", "Created", "Started")
         await worker.delete("pod", "web")
         await worker.pod_gone("web")
     finally:

@@ -311,3 +311,9 @@ async def test_B35_B36_probes_in_the_api(worker: Worker) -> None:
         assert (True, True) in seen(number)
     unhealthy = [f"{kind} probe failed: " for kind in ("Startup", "Readiness", "Liveness")]
     await worker.wait_for_events("probed", *unhealthy)
+    kinds = {
+        event["message"].split()[0]
+        for event in await worker.events("probed")
+        if event["reason"] == "Unhealthy"
+    }
+    assert kinds >= {"Startup", "Readiness", "Liveness"}

@@ -110,11 +110,7 @@ async def test_a_shorter_grace_is_taken_meanwhile(worker: Worker) -> None:
     await worker.run_pod(a_manifest("slow", a_shell("main", STUBBORN)))
     began = time.monotonic()
     await worker.delete("pod", "slow", 30)
-
-    async def killing() -> bool:
-        return "Killing" in await worker.reasons("slow")
-
-    await worker.wait_until("it is being killed", killing)
+    await worker.wait_for_events("slow", "Killing")
     await worker.delete("pod", "slow", 1)
     await worker.pod_gone("slow")
     assert time.monotonic() - began < 15
@@ -225,11 +221,7 @@ async def test_few_requests_per_pod_and_none_while_idle(worker: Worker) -> None:
     containers = [a_shell(f"c{number}", FOREVER) for number in range(5)]
     await worker.run_pod(a_manifest("plain", a_shell("main", FOREVER)))
     await worker.run_pod(a_manifest("burst", *containers))
-
-    async def events_told() -> bool:
-        return {"Pulled", "Created", "Started"} <= await worker.reasons("burst")
-
-    await worker.wait_until("the events are there", events_told)
+    await worker.wait_for_events("burst", "Pulled", "Created", "Started")
     for name, events, patches in (("plain", 3, 3), ("burst", 15, 6)):
         methods = [seen.method for seen in requests_about(worker, name)]
         assert set(methods) == {"PATCH"}, (name, methods)
@@ -306,7 +298,9 @@ async def test_another_image_restarts_the_container_in_place(worker: Worker) -> 
     assert {c["observedGeneration"] for c in own} == {2}
     assert (await worker.told_restarts("image"), await worker.told_restarts("image", "b")) == (1, 0)
     assert status["podIP"] == pod["status"]["podIP"]
-    await worker.wait_for_events("image", "Container main definition changed, will be restarted")
+    text = "Container main definition changed, will be restarted"
+    await worker.wait_for_events("image", text)
+    assert text in [event["message"] for event in await worker.events("image")]
 
 
 async def test_restart_rules_of_a_container(worker: Worker) -> None:

@@ -75,29 +75,6 @@ async def a_container(fake: FakeRuntime) -> str:
     return container_id
 
 
-@pytest.mark.parametrize("late", [4, 15])
-@pytest.mark.parametrize("earlier", [m.CONTAINER_CREATED, m.CONTAINER_RUNNING])
-async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
-    earlier: Any, late: int
-) -> None:
-    fake = SlowToNotice()
-    fake.earlier = earlier
-    container_id = await a_container(fake)
-    changes: list[str] = []
-    cache = PodCache(fake, Clock(), no_message)
-    monitor = Monitor(cache, [fake], Clock(), changes.append, lambda: None)
-    async with anyio.create_task_group() as group:
-        await group.start(monitor.run)
-        assert cache.get("u").containers[0].state is State.RUNNING
-        fake.late = late
-        fake.exit(container_id, 3)
-        await anyio.sleep(late)
-        assert cache.get("u").containers[0].state is State.EXITED
-        assert cache.get("u").containers[0].exit_code == 3
-        group.cancel_scope.cancel()
-    assert changes[-1] == "u"
-
-
 @asynccontextmanager
 async def watching(fake: FakeRuntime) -> AsyncIterator[tuple[PodCache, list[str]]]:
     """Yield the cache of a running monitor, and the pods that it told of."""
@@ -108,6 +85,24 @@ async def watching(fake: FakeRuntime) -> AsyncIterator[tuple[PodCache, list[str]
         await group.start(monitor.run)
         yield cache, changes
         group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("late", [4, 15])
+@pytest.mark.parametrize("earlier", [m.CONTAINER_CREATED, m.CONTAINER_RUNNING])
+async def test_after_an_exit_hint_the_runtime_is_asked_until_it_agrees(
+    earlier: Any, late: int
+) -> None:
+    fake = SlowToNotice()
+    fake.earlier = earlier
+    container_id = await a_container(fake)
+    async with watching(fake) as (cache, changes):
+        assert cache.get("u").containers[0].state is State.RUNNING
+        fake.late = late
+        fake.exit(container_id, 3)
+        await anyio.sleep(late)
+        assert cache.get("u").containers[0].state is State.EXITED
+        assert cache.get("u").containers[0].exit_code == 3
+    assert changes[-1] == "u"
 
 
 async def test_the_start_of_a_stranger_is_looked_into_a_little_later() -> None:
